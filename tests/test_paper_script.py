@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 from tests.readmes import ROOT
 from tokur_cli.scores.catalogue import CATALOGUE
 

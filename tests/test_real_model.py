@@ -1,21 +1,14 @@
 """Claims about the embedded SmolLM2, on real questions and responses."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, sample_lines, write_lines
 
-SAMPLES = Path(__file__).parent.parent / "samples"
 pytestmark = [pytest.mark.real_model, pytest.mark.usefixtures("all_threads")]
-
-
-def sample_lines(name, count):
-    with (SAMPLES / name).open("rb") as file:
-        return [line for _, line in zip(range(count), file, strict=False)]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import sys
 import pytest
 from typer.main import get_command
 
-from tests.commands.score.test_score import write_lines
+from tests.helpers import write_lines
 from tests.readmes import ROOT
 from tokur_cli.app import app
 

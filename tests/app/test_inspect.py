@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
+from tests.helpers import parsed, records, write_lines
 from tests.records.reading import DATA
 from tests.tiny import tiny_model_folder
 

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 from tokur_cli import Tokur
 from tokur_cli.commands.session import model
 from tokur_cli.records.errors import RecordError, TokurError, UsageError

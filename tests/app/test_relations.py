@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.commands.score.test_score import write_lines
+from tests.helpers import write_lines
 from tokur_cli import Tokur
 from tokur_cli.app.commands import evaluate, generate, heatmap, perturb, score, select
 from tokur_cli.app.groups import Groups

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine import oracle
 from tests.engine.model.test_adapters import LORA, save_adapter
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import quiet_model, tiny_tokenizer
 from tokur_cli import Tokur
 

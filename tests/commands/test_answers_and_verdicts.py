@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 
 GYM = {
     "question": "Who is Zoey?",

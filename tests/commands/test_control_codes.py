@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 from rich.console import Console
 
-from tests.commands.score.test_score import write_lines
+from tests.helpers import write_lines
 from tokur_cli.views.tables import Cell, Column, Row, Table, latex, print_table
 from tokur_cli.views.visible import indented
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from transformers import AutoTokenizer
 
-from tests.commands.score.test_score import records, write_lines
+from tests.helpers import records, write_lines
 from tokur_cli.commands.session import work
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 
 RESPONSE = {"id": "1", "question": "6 times 7?", "response": "42", "reference": "42"}
 SCORED = {**RESPONSE, "tokur": {"schema": 1, "sample": 0, "scores": {"eu": 0.5, "eu_mean": 0.25}}}

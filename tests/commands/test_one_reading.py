@@ -10,8 +10,8 @@ from inspect_ai.log import read_eval_log
 
 from tests.commands.evaluate.rows import of_steps
 from tests.commands.evaluate.test_evaluate_spans import responses as with_claims
-from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_answers_and_verdicts import CODE, scored
+from tests.helpers import parsed, write_lines
 from tests.records.reading import DATA, read
 from tokur_cli.answers import grading
 

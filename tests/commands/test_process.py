@@ -6,32 +6,10 @@ import random
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
-
-TOKUR = [sys.executable, "-m", "tokur_cli"]
-
-
-def start(arguments, **options):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([*TOKUR, *map(str, arguments)], env=environment, **options)
-
-
-def finish(arguments, **options):
-    process = start(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
-    out, err = process.communicate(timeout=600)
-    return process.returncode, out.decode(), err.decode()
-
-
-def wait_for_lines(path, count, process):
-    deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline:
-        if path.exists() and path.read_bytes().count(b"\n") >= count:
-            return
-        time.sleep(0.002)
+from tests.helpers import finish, parsed, records, start, wait_for_lines, write_lines
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import json
 import pytest
 import reasoning_gym
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 from tests.records.test_published import GSM8K, write
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine.model.test_quantised import plain_model, quantise
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_tokenizer
 
 pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_model
 from tokur_cli.commands.shared.digests import model_digest
 

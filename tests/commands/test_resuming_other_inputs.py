@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
+from tests.helpers import parsed, records, write_lines
 
 
 def score_of(tiny_folder):

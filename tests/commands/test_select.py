@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.commands.score.test_score import parsed, write_lines
-from tests.commands.test_process import start
+from tests.helpers import parsed, start, write_lines
 from tokur_cli.answers.symbolic import OutOfLimits, WorkerPool
 
 REFERENCE = "18"

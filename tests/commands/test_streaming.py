@@ -12,7 +12,7 @@ import zlib
 
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
+from tests.helpers import parsed, records, write_lines
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
 from tokur_cli.commands.score.windows import windows
 from tokur_cli.commands.shared.arrivals import as_they_come

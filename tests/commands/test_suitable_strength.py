@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.commands.score.windows import ScoredLine, StrengthMonitor
 

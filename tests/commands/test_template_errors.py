@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 from tests.tiny import tiny_model_folder
 from tokur_cli.engine.text import templates
 

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.commands.score.test_score import parsed, records, write_lines
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_model_folder
 
 

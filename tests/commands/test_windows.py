@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
+from tests.helpers import parsed, records, write_lines
 from tokur_cli.commands.baselines.samples import windows_of_questions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.windows import ScoredLine, ScoreStream, windows

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from tests.commands.score.test_score import parsed
+from tests.helpers import parsed
 from tests.records.reading import DATA, message_of, read, read_row
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.reader import read_records

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 from tests.records.reading import message_of, read_row, read_rows
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.mapping import FieldMapping

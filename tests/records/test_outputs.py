@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import SCORED
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import Replacement, check_files, replacing, writing_whole
-
-SCORED = Path(__file__).parent.parent / "data" / "scored.jsonl"
 
 
 @pytest.fixture

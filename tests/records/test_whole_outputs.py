@@ -9,7 +9,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.records.test_outputs import SCORED, tokur
+from tests.helpers import SCORED
+from tests.records.test_outputs import tokur
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import replacing, writing_whole
 from tokur_cli.records.record import Record

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.records.test_outputs import SCORED
+from tests.helpers import SCORED
 from tokur_cli.answers.code.execution import candidate_programs
 from tokur_cli.scores.steps import describe_steps, step_spans
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tests.commands.baselines.test_baselines import turn_of
-from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine.generation.test_decoder import one_by_one
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.commands.baselines.questions import VERIFICATION
 from tokur_cli.engine.generation.decoder import DecodingRequest

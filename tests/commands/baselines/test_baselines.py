@@ -9,8 +9,8 @@ import sys
 import pytest
 import torch
 
-from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine.baselines.test_yes_no import by_hand
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_model, tiny_model_folder, tiny_tokenizer
 from tokur_cli.commands.baselines.questions import P_TRUE, question_of
 from tokur_cli.engine.text.tokens import ResponseTokenizer

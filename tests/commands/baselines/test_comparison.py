@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine.baselines.tiny_encoders import tiny_encoder_folder
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.commands.baselines.comparison import Judge, Nli
 from tokur_cli.commands.baselines.features import TextSet

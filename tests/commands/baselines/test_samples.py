@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.commands.baselines.test_attempts import jaccard
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import beta
 
 from tests.commands.evaluate.test_fit import RUN
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 
 FORMATS = Path(__file__).parent.parent.parent / "data" / "formats"
 GENERATION = {"model": "m", "temperature": 0.0, "seed": 0, "version": "0.1.0"}

@@ -5,7 +5,7 @@ import random
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 
 
 def samples(questions, count, seed, shuffled=True):

@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tests.commands.evaluate.rows import answered, hand_worked, many, scored
-from tests.commands.score.test_score import parsed
+from tests.helpers import parsed
 
 
 def test_metrics_of_four_responses_are_those_worked_out_by_hand(evaluate):

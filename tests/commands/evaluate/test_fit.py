@@ -9,8 +9,8 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tests.commands.score.test_score import parsed, write_lines
 from tests.commands.test_start import run as run_without_torch
+from tests.helpers import parsed, write_lines
 
 RUN = {
     "model": "m", "revision": None, "dtype": "float32", "rank": 8, "sigma": 0.1, "draws": 2, "sampling": "stepwise",

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.commands.evaluate.rows import answered, copied, hand_worked, many, scored
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 
 
 def test_the_whole_is_written_the_same_to_a_pipe_as_json_and_to_a_file(evaluate, run_tokur, tmp_path):

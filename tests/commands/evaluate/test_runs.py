@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.commands.evaluate.rows import copied, hand_worked, many, scored, without_id
-from tests.commands.score.test_score import write_lines
+from tests.helpers import write_lines
 
 
 def test_several_files_give_mean_and_standard_deviation(evaluate):

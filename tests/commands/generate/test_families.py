@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from tests.commands.score.test_score import parsed, write_lines
 from tests.engine import oracle
 from tests.engine.more_families import more
+from tests.helpers import parsed, write_lines
 from tests.tiny import tiny_tokenizer
 
 QUESTIONS = [{"id": str(n), "question": "How many? " * n} for n in (1, 4, 2)]

@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from tests.commands.score.test_score import parsed, write_lines
-from tests.commands.test_process import finish
+from tests.helpers import finish, parsed, write_lines
 from tests.tiny import CONTEXT_LENGTH, tiny_model_folder, tiny_tokenizer
 from tokur_cli.commands.shared import digests
 from tokur_cli.engine.generation.decoder import Decoder

@@ -2,9 +2,7 @@ import importlib.util
 
 import pytest
 
-from tests.commands.score.test_score import parsed, write_lines
-from tests.commands.test_process import finish
-from tests.test_real_model import sample_lines
+from tests.helpers import finish, parsed, sample_lines, write_lines
 
 LOADING = "tokur generate: loading smollm2-135m-instruct\n"
 

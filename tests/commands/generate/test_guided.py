@@ -3,7 +3,7 @@
 import pytest
 
 from tests.commands.generate.test_generate import questions
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 
 STEPS = [
     *["--set", "step_end=a", "--set", "step_end=e", "--set", "step_tokens=6"],

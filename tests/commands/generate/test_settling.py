@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import beta
 
 from tests.commands.generate.test_generate import SAMPLED, questions
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 from tokur_cli.answers.grading import LabelRule
 from tokur_cli.commands.generate.settling import Poll, Polled, UntilSettled
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest

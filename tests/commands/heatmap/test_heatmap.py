@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 
 REAL = Path(__file__).parent.parent.parent / "data" / "scored.jsonl"

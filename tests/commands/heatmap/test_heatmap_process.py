@@ -15,7 +15,7 @@ from contextlib import suppress
 import pytest
 
 from tests.commands.heatmap.test_heatmap import REAL, scored, shown
-from tests.commands.score.test_score import write_lines
+from tests.helpers import write_lines
 
 TOKUR = [sys.executable, "-m", "tokur_cli", "heatmap"]
 pty = pytest.importorskip("pty", reason="pseudo-terminals are a thing of Unix")

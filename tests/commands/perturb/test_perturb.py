@@ -8,9 +8,9 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine import oracle
 from tests.engine.more_families import more
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import quiet_model, tiny_model, tiny_tokenizer
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings

@@ -6,8 +6,8 @@ import copy
 import numpy as np
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine import oracle
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import quiet_model, tiny_tokenizer
 from tokur_cli import Tokur
 from tokur_cli.engine.posterior.posterior import build_posterior

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
+from tests.helpers import parsed, records, write_lines
 from tests.readmes import ROOT
 
 EXACT = ("ll", "ll_sum", "deepconf", "deepconf_sum", "deepconf_group", "deepconf_bottom10", "deepconf_tail",

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tests.commands.score.test_score import parsed, write_lines
-from tests.commands.test_process import finish
+from tests.helpers import finish, parsed, write_lines
 from tests.records.reading import DATA
 
 END = 258

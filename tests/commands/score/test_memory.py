@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.score.test_score import write_lines
-from tests.commands.test_process import start
+from tests.helpers import start, write_lines
 
 WARM, MORE, GROWTH_MEGABYTES = 300, 600, 25
 

@@ -1,40 +1,19 @@
-import io
 import json
 import math
 import random
 
-import jsonlines
 import numpy as np
 import pytest
 
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import CHAT_TEMPLATE
 from tokur_cli.commands.shared.digests import content_digest, model_digest
 from tokur_cli.scores.catalogue import CATALOGUE
 
 
-def records(count, seed=0):
-    rng = random.Random(seed)
-    for number in range(count):
-        yield {
-            "id": f"q{number}",
-            "question": f"How many of {number}? " * rng.randint(1, 3),
-            "response": "".join(rng.choice("abc 123=+") for _ in range(rng.randint(1, 30))),
-            "level": number % 5,
-        }
-
-
-def write_lines(path, lines):
-    path.write_bytes(b"".join(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines))
-    return path
-
-
 @pytest.fixture
 def responses(tmp_path):
     return write_lines(tmp_path / "responses.jsonl", records(20))
-
-
-def parsed(text):
-    return list(jsonlines.Reader(io.StringIO(text)))
 
 
 def test_scored_records_keep_their_fields_and_order_and_add_one_key(run_tokur, tiny_folder, responses):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 
 TEXT = "We add. 2 + 3 = 5\nSo 5.\n\nDone"
 BY = {

@@ -9,9 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
-from tests.commands.test_process import finish, start, wait_for_lines
-from tests.test_real_model import sample_lines
+from tests.helpers import finish, parsed, records, sample_lines, start, wait_for_lines, write_lines
 from tests.tiny import tiny_model_folder, tiny_tokenizer
 from tokur_cli.commands.options.model import BackendOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions

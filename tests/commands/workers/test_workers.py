@@ -15,8 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.commands.score.test_score import parsed, records, write_lines
-from tests.commands.test_process import finish, start, wait_for_lines
+from tests.helpers import finish, parsed, records, start, wait_for_lines, write_lines
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.windows import ScoreStream
 from tokur_cli.commands.session.work import none_written

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from tests.commands.score.test_score import parsed, records, write_lines
 from tests.engine.model.test_adapters import save_adapter
 from tests.engine.model.test_load import load
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import quieten, tiny_model, tiny_tokenizer
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model.request import Offload

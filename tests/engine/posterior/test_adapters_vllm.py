@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from tests.test_real_model import sample_lines
+from tests.helpers import sample_lines
 from tokur_cli.engine.forward.hooks import Draws, perturbed
 from tokur_cli.engine.model.embedded import DEFAULT_MODEL
 from tokur_cli.engine.model.load import describe_model, load_language_model

@@ -3,7 +3,7 @@
 import pytest
 from transformers import GenerationConfig, LlamaConfig
 
-from tests.commands.score.test_score import parsed, write_lines
+from tests.helpers import parsed, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.engine.text.chat import end_token_ids
 from tokur_cli.engine.text.tokens import ResponseTokenizer

@@ -1,0 +1,71 @@
+"""What test modules share: records, lines of JSON, processes of tokur, and the names of files that are read."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonlines
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+SCORED = Path(__file__).parent / "data" / "scored.jsonl"
+TOKUR = [sys.executable, "-m", "tokur_cli"]
+
+
+def records(count: int, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield responses of random characters, each to a question of its own."""
+    rng = random.Random(seed)
+    for number in range(count):
+        yield {
+            "id": f"q{number}",
+            "question": f"How many of {number}? " * rng.randint(1, 3),
+            "response": "".join(rng.choice("abc 123=+") for _ in range(rng.randint(1, 30))),
+            "level": number % 5,
+        }
+
+
+def write_lines(path: Path, lines: Any) -> Path:
+    """Write objects as lines of JSON, bytes as they are; return the path."""
+    path.write_bytes(b"".join(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines))
+    return path
+
+
+def parsed(text: str) -> list[Any]:
+    """Return the objects of lines of JSON."""
+    return list(jsonlines.Reader(io.StringIO(text)))
+
+
+def sample_lines(name: str, count: int) -> list[bytes]:
+    """Return the first lines of a file of samples/."""
+    with (SAMPLES / name).open("rb") as file:
+        return [line for _, line in zip(range(count), file, strict=False)]
+
+
+def start(arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+    """Start tokur in a process of its own, on one thread."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([*TOKUR, *map(str, arguments)], env=environment, **options)
+
+
+def finish(arguments: Any, **options: Any) -> tuple[int, str, str]:
+    """Run tokur in a process of its own; return (exit code, standard output, standard error)."""
+    process = start(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    out, err = process.communicate(timeout=600)
+    return process.returncode, out.decode(), err.decode()
+
+
+def wait_for_lines(path: Path, count: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a file has so many lines, at most two minutes or until the process ends."""
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if path.exists() and path.read_bytes().count(b"\n") >= count:
+            return
+        time.sleep(0.002)
