@@ -40,14 +40,14 @@ def test_a_model_is_quantised_scored_and_generates_without_a_word(bits, run_toku
 
 
 def test_a_quantised_checkpoint_needs_no_option(run_tokur, tmp_path):
-    quantise(plain_model(), "nf4-double", tmp_path)
+    quantise(plain_model(), "nf4", tmp_path)
     responses = write_lines(tmp_path / "responses.jsonl", records(4))
-    options = ("-m", tmp_path / "nf4-double", "--sigma", 0.5, "-o", tmp_path / "scored.jsonl")
+    options = ("-m", tmp_path / "nf4", "--sigma", 0.5, "-o", tmp_path / "scored.jsonl")
     assert run_tokur("score", responses, *options) == (0, "", "")
     code, _, err = run_tokur("score", responses, *options, "--quantize", "4bit", "--force")
     assert (code, err) == (
         1,
-        f"tokur score: the weights of {tmp_path / 'nf4-double'} are quantised already: leave --quantize 4bit out\n",
+        f"tokur score: the weights of {tmp_path / 'nf4'} are quantised already: leave --quantize 4bit out\n",
     )
 
 

@@ -6,14 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import huggingface_hub
 import numpy as np
 import pytest
 import torch
 import transformers
 
 from tests.engine.baselines.tiny_encoders import FAMILIES, LONGEST, tiny_encoder_folder, write_modules
-from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.baselines import encoders
 from tokur_cli.engine.baselines.encoders import (
     load_entailment,
@@ -26,8 +24,6 @@ LABELS = {0: "CONTRADICTION", 1: "Entailment", 2: "neutral"}
 TEXTS = ["It rains.", "The street is wet, since it rains.", "", "It rains.", "Ünï 🙂", "no"]
 PAIRS = [(first, second) for first in TEXTS for second in TEXTS]
 MEAN = {"embedding_dimension": 32, "pooling_mode": "mean", "include_prompt": True}
-OLD_MEAN = {"word_embedding_dimension": 32, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
-OLD_FIRST = {"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
 
 
 @pytest.fixture
@@ -88,7 +84,7 @@ def cosines(vectors):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_probabilities_are_those_of_single_calls_with_the_labels_in_order(family, tmp_path, small_batches):
+def test_entailment_probabilities_are_those_of_single_calls_with_the_labels_in_order(family, tmp_path, small_batches):
     folder = tiny_encoder_folder(tmp_path / "nli", family, CLASSIFIER, id2label=LABELS)
     outputs = plain(folder, CLASSIFIER)
     expected = np.array([outputs(*pair).logits[0].double().softmax(-1).numpy()[[1, 2, 0]] for pair in PAIRS])
@@ -98,15 +94,6 @@ def test_probabilities_are_those_of_single_calls_with_the_labels_in_order(family
     np.testing.assert_allclose(found.sum(axis=1), 1)
 
 
-def test_equal_pairs_are_computed_once_and_none_gives_an_empty_array(nli_folder):
-    model = entailment(nli_folder)
-    memory = Memory(model, 100)
-    found = model.probabilities([("a", "b"), ("b", "a"), ("a", "b")])
-    assert sum(memory.batches) == 2
-    np.testing.assert_array_equal(found[0], found[2])
-    assert model.probabilities([]).shape == (0, 3)
-
-
 @pytest.mark.parametrize(
     "labels",
     [
@@ -114,24 +101,23 @@ def test_equal_pairs_are_computed_once_and_none_gives_an_empty_array(nli_folder)
         {0: "entailment", 1: "not_entailment"},
     ],
 )
-def test_labels_that_do_not_tell_are_listed(labels, tmp_path):
+def test_load_entailment_lists_labels_that_do_not_tell(labels, tmp_path):
     folder = tiny_encoder_folder(tmp_path / "nli", "bert", CLASSIFIER, id2label=labels)
-    with pytest.raises(TokurError, match=rf"they are {', '.join(labels.values())}; name .*--set nli_model"):
+    with pytest.raises(TokurError, match=rf"they are {', '.join(labels.values()).lower()}; name .*--set nli_model"):
         entailment(folder)
 
 
 # --- similarity
 
 
-@pytest.mark.parametrize(
-    ("family", "pooling"), [*((family, MEAN) for family in FAMILIES), ("bert", OLD_MEAN), ("bert", OLD_FIRST)]
-)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_load_similarity_pools_as_the_folder_says(family, pooling, tmp_path, small_batches):
     folder = tiny_encoder_folder(tmp_path / "embedding", family, "AutoModel")
-    write_modules(folder, pooling)
+    write_modules(folder, MEAN | {"pooling_mode": pooling})
     edit(folder, "tokenizer_config.json", padding_side="left")
     states = [plain(folder, "AutoModel")(text).last_hidden_state[0].double().numpy() for text in TEXTS]
-    expected = cosines([state[0] if pooling is OLD_FIRST else state.mean(axis=0) for state in states])
+    expected = cosines([state[0] if pooling == "cls" else state.mean(axis=0) for state in states])
     found = similarity(folder).matrix(TEXTS)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_array_equal(found, found.T)
@@ -139,7 +125,7 @@ def test_load_similarity_pools_as_the_folder_says(family, pooling, tmp_path, sma
     assert found[0, 3] == 1  # equal texts
 
 
-def test_a_cross_encoder_is_the_mean_sigmoid_of_both_orders(cross_encoder_folder, small_batches):
+def test_similarity_of_a_cross_encoder_is_the_mean_sigmoid_of_both_orders(cross_encoder_folder, small_batches):
     outputs = plain(cross_encoder_folder, CLASSIFIER)
     directed = np.array([[outputs(one, other).logits.double().sigmoid().item() for other in TEXTS] for one in TEXTS])
     assert np.abs(directed - directed.T).max() > 1e-3
@@ -149,7 +135,7 @@ def test_a_cross_encoder_is_the_mean_sigmoid_of_both_orders(cross_encoder_folder
     np.testing.assert_allclose(similarity(cross_encoder_folder).matrix(TEXTS), expected, atol=1e-5)
 
 
-def test_weights_of_a_pooler_that_nothing_reads_may_be_missing(tmp_path):
+def test_load_similarity_weights_of_a_pooler_that_nothing_reads_may_be_missing(tmp_path):
     from safetensors.torch import load_file, save_file
 
     folder = tiny_encoder_folder(tmp_path / "embedding", "bert", "AutoModel")
@@ -163,33 +149,6 @@ def test_weights_of_a_pooler_that_nothing_reads_may_be_missing(tmp_path):
     save_file({name: kept[name] for name in list(kept)[1:]}, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(TokurError, match="lacks weights"):
         similarity(folder)
-
-
-def test_a_prompt_comes_before_each_text_and_counts_as_read(embedding_folder):
-    expected = similarity(embedding_folder).matrix([f"query: {text}" for text in TEXTS])
-    edit(embedding_folder, "config_sentence_transformers.json", prompts={"q": "query: "}, default_prompt_name="q")
-    said: list[str] = []
-    model = similarity(embedding_folder, note=said.append)
-    np.testing.assert_allclose(model.matrix(TEXTS), expected, atol=1e-5)
-    assert not said
-    model.matrix(["x" * (LONGEST - 5), "y"])
-    assert "the rest of longer texts isn't compared" in said[0]
-
-
-def test_texts_are_messages_to_a_model_that_embeds_messages(embedding_folder):
-    """As sentence-transformers saves a model with a chat template; a cross-encoder's pairs are no conversation."""
-    reading = {"method": "forward", "method_output_name": "last_hidden_state"}
-    told = {"text": reading, "message": {**reading, "format": "flat"}}
-    edit(embedding_folder, "sentence_bert_config.json", modality_config=told, module_output_name="token_embeddings")
-    model = transformers.AutoModel.from_pretrained(embedding_folder)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(embedding_folder)
-    vectors = []
-    for text in TEXTS:
-        turn = tokenizer.apply_chat_template([{"role": "user", "content": text}], tokenize=False)
-        inputs = tokenizer(turn, add_special_tokens=False, return_tensors="pt", truncation=True, max_length=LONGEST)
-        with torch.no_grad():
-            vectors.append(model(**inputs).last_hidden_state[0].double().mean(0).numpy())
-    np.testing.assert_allclose(similarity(embedding_folder).matrix(TEXTS), cosines(vectors), atol=1e-5)
 
 
 @pytest.fixture
@@ -207,7 +166,7 @@ def dense_folder(tmp_path):
     return folder
 
 
-def test_layers_behind_the_pooling_are_computed(dense_folder):
+def test_similarity_layers_behind_the_pooling_are_computed(dense_folder):
     from safetensors.torch import load_file
 
     weight = load_file(dense_folder / "2_Dense" / "model.safetensors")["linear.weight"].double().numpy()
@@ -216,35 +175,13 @@ def test_layers_behind_the_pooling_are_computed(dense_folder):
     np.testing.assert_allclose(similarity(dense_folder).matrix(TEXTS), expected, atol=1e-5)
 
 
-def saved_anew(folder):
-    """The cross-encoder as sentence-transformers 6 writes it."""
-    from sentence_transformers import CrossEncoder
-
-    CrossEncoder(str(folder), device="cpu").save_pretrained(str(folder))
-    assert (folder / "modules.json").exists()
-
-
-PLACES = {
-    "config_sentence_transformers.json": lambda path: {"activation_fn": path},
-    "config.json": lambda path: {"sentence_transformers": {"activation_fn": path}},
-    "config.json (old)": lambda path: {"sbert_ce_default_activation_function": path},
-}
-
-
-@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(
-    ("activation", "function"),
-    [
-        ("torch.nn.modules.activation.Sigmoid", lambda logit: 1 / (1 + np.exp(-logit))),
-        ("torch.nn.modules.activation.Hardsigmoid", lambda logit: np.clip(logit / 6 + 0.5, 0, 1)),
-        ("torch.nn.modules.activation.Tanh", None),
-    ],
+    ("activation", "function"), [("Hardsigmoid", lambda logit: np.clip(logit / 6 + 0.5, 0, 1)), ("Tanh", None)]
 )
-def test_a_cross_encoders_own_activation_counts_if_it_is_from_0_to_1(place, activation, function, cross_encoder_folder):
-    if place == "config_sentence_transformers.json":
-        saved_anew(cross_encoder_folder)
+def test_load_similarity_takes_a_cross_encoders_own_activation_from_0_to_1(activation, function, cross_encoder_folder):
     outputs = plain(cross_encoder_folder, CLASSIFIER)
-    edit(cross_encoder_folder, place.split()[0], **PLACES[place](activation))
+    path = f"torch.nn.modules.activation.{activation}"
+    edit(cross_encoder_folder, "config.json", sentence_transformers={"activation_fn": path})
     if function is None:
         with pytest.raises(TokurError, match="doesn't rate pairs from 0 to 1"):
             similarity(cross_encoder_folder)
@@ -254,35 +191,13 @@ def test_a_cross_encoders_own_activation_counts_if_it_is_from_0_to_1(place, acti
     assert found == pytest.approx((forth + back) / 2, abs=1e-5)
 
 
-def set_module(folder, number=0, **fields):
-    modules = json.loads((folder / "modules.json").read_text())
-    modules[number] |= fields
-    (folder / "modules.json").write_text(json.dumps(modules))
-
-
-def sparse(folder):
-    edit(folder, "config_sentence_transformers.json", model_type="SparseEncoder")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda folder: (folder / "modules.json").write_text("["), "can't be loaded"),
-        (lambda folder: (folder / "1_Pooling" / "config.json").write_text("{"), "can't be loaded"),
-        (lambda folder: edit(folder, "1_Pooling/config.json", pooling_mode="none"), "can't be loaded: .*none"),
-        (lambda folder: set_module(folder, path="0_Transformer"), "neither .* that begins with a transformer"),
-        (sparse, "is neither a cross-encoder nor"),
-        (lambda folder: set_module(folder, type="sentence_transformers.models.BoW"), "is neither a cross-encoder nor"),
-        (lambda folder: set_module(folder, 1, type="modeling_own.Pooling"), "brings its own Python code"),
-    ],
-)
-def test_what_is_no_sentence_embedding_model_is_refused(spoil, message, embedding_folder):
-    spoil(embedding_folder)
-    with pytest.raises(TokurError, match=message):
+def test_load_similarity_refuses_what_is_neither_kind_of_model(embedding_folder):
+    (embedding_folder / "modules.json").unlink()
+    with pytest.raises(TokurError, match="neither a cross-encoder nor a sentence-embedding model"):
         similarity(embedding_folder)
 
 
-def test_an_activation_that_would_need_the_models_own_code_is_refused_not_replaced(cross_encoder_folder, dense_folder):
+def test_load_similarity_refuses_an_activation_of_the_models_own_code(cross_encoder_folder, dense_folder):
     edit(cross_encoder_folder, "config.json", sentence_transformers={"activation_fn": "own.Sigmoid"})
     edit(dense_folder, "2_Dense/config.json", activation_function="own.Tanh")
     for folder in (cross_encoder_folder, dense_folder):
@@ -294,7 +209,7 @@ def test_an_activation_that_would_need_the_models_own_code_is_refused_not_replac
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_is_too_long_is_cut_counted_and_said_once(family, tmp_path):
+def test_encoder_what_is_too_long_is_cut_counted_and_said_once(family, tmp_path):
     folder = tiny_encoder_folder(tmp_path / "nli", family, CLASSIFIER, id2label=LABELS)
     said: list[str] = []
     model = entailment(folder, note=said.append)
@@ -322,7 +237,7 @@ class Memory:
 
 
 @pytest.mark.slow
-def test_batches_are_halved_where_memory_is_short(nli_folder):
+def test_encoder_batches_are_halved_where_memory_is_short(nli_folder):
     expected = entailment(nli_folder).probabilities(PAIRS)
     model = entailment(nli_folder)
     memory = Memory(model, 3)
@@ -330,68 +245,15 @@ def test_batches_are_halved_where_memory_is_short(nli_folder):
     assert max(memory.batches) > 3
 
 
-def test_a_pair_that_does_not_fit_alone_is_an_error_that_names_the_model(nli_folder):
+def test_encoder_pair_that_does_not_fit_alone_is_an_error_that_names_the_model(nli_folder):
     model = entailment(nli_folder)
     Memory(model, 0)
     with pytest.raises(TokurError, match=rf"{nli_folder}: too little memory"):
         model.probabilities([("a", "b")])
 
 
-def test_tokenizers_that_cannot_serve_are_refused(embedding_folder):
-    tokenizer = tiny_tokenizer()
-    tokenizer.pad_token = None
-    tokenizer.save_pretrained(embedding_folder)
-    with pytest.raises(TokurError, match="no padding token"):
-        similarity(embedding_folder)
-
-
-def test_a_model_without_its_tokenizer_is_refused_not_given_an_empty_one(nli_folder, embedding_folder):
-    for folder, load in ((nli_folder, entailment), (embedding_folder, similarity)):
-        (folder / "tokenizer.json").unlink()
-        edit(folder, "tokenizer_config.json", tokenizer_class="BertTokenizer")
-        with pytest.raises(TokurError, match=r"no tokenizer that can be read|can't be loaded"):
-            load(folder)
-
-
-# --- where models come from
-
-
 @pytest.mark.slow
-def test_an_embedding_model_in_the_hubs_cache_loads_offline(embedding_folder, tmp_path):
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    cached = tmp_path / "hub" / "models--org--tiny"
-    (cached / "refs").mkdir(parents=True)
-    (cached / "refs" / "main").write_text(commit)
-    (cached / "snapshots").mkdir()
-    expected = similarity(embedding_folder).matrix(["a", "b"])
-    embedding_folder.rename(cached / "snapshots" / commit)
-    program = (
-        "from tokur_cli.engine.baselines.encoders import *; "
-        "print(load_similarity('org/tiny', device='cpu').matrix(['a', 'b'])[0, 1])"
-    )
-    environment = os.environ | {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
-    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert ran.stderr == ""
-    assert float(ran.stdout) == pytest.approx(expected[0, 1], abs=1e-6)
-
-
-def test_a_hub_model_is_fetched_once_without_what_nothing_reads(embedding_folder, monkeypatch):
-    fetched = []
-
-    def fetch(place, *, allow_patterns, **options):
-        fetched.append((place, options))
-        files = ["model.safetensors", "1_Pooling/config.json", "vocab.txt", "pytorch_model.bin", "onnx/model.onnx"]
-        assert list(huggingface_hub.utils.filter_repo_objects(files, allow_patterns=allow_patterns)) == files[:3]
-        return str(embedding_folder)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
-    expected = similarity(embedding_folder).matrix(TEXTS)
-    np.testing.assert_array_equal(similarity("org/tiny").matrix(TEXTS), expected)
-    assert fetched == [("org/tiny", {})]
-
-
-@pytest.mark.slow
-def test_folders_are_loaded_in_silence_without_a_look_at_the_network(
+def test_load_encoders_of_folders_in_silence_without_a_look_at_the_network(
     nli_folder, embedding_folder, cross_encoder_folder
 ):
     program = (

@@ -45,8 +45,8 @@ def expected(model, response, layer):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("batch_tokens", [1, 1000])
-def test_the_scores_are_those_of_everything_that_transformers_gives_out(family, batch_tokens):
-    found = InsideView(tiny_model(family), 1, INSIDE, batch_tokens).look(responses())
+def test_llm_check_features_are_those_of_everything_that_transformers_gives_out(family, batch_tokens):
+    found = InsideView(tiny_model(family), 1, batch_tokens).llm_check_features(responses(), INSIDE)
     for response, features in zip(responses(), found, strict=True):
         assert len(features["hidden_eigenvalues"]) == len(response.response_ids)
         oracle = expected(tiny_model(family).double(), response, 1)
@@ -54,61 +54,61 @@ def test_the_scores_are_those_of_everything_that_transformers_gives_out(family, 
 
 
 @pytest.mark.parametrize("family", ["bloom", "mpt"])
-def test_families_with_attention_of_their_own_are_looked_at_too(family, monkeypatch):
+def test_llm_check_features_of_families_with_attention_of_their_own(family, monkeypatch):
     configs = {
         "bloom": ("BloomConfig", {"vocab_size": 259, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
         "mpt": ("MptConfig", {"vocab_size": 259, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}),
     }
     monkeypatch.setitem(FAMILIES, family, configs[family])
-    (features,) = InsideView(tiny_model(family), 1, INSIDE, 1000).look(responses()[2:3])
+    (features,) = InsideView(tiny_model(family), 1, 1000).llm_check_features(responses()[2:3], INSIDE)
     oracle = expected(tiny_model(family).double(), responses()[2], 1)
     assert compute_scores(SCORES, features) == pytest.approx(oracle, rel=2e-4, abs=2e-4)
 
 
 @pytest.mark.parametrize("family", ["mistral", "gemma3"])
-def test_windowed_attention_is_looked_at_as_it_is(family):
+def test_llm_check_features_of_windowed_attention(family):
     model = tiny_model(family, sliding_window=6)
-    (features, *_) = InsideView(model, 1, INSIDE, 1000).look(responses(((20, 15),)))
+    (features, *_) = InsideView(model, 1, 1000).llm_check_features(responses(((20, 15),)), INSIDE)
     oracle = expected(tiny_model(family, sliding_window=6).double(), *responses(((20, 15),)), 1)
     assert compute_scores(SCORES, features) == pytest.approx(oracle, rel=2e-4, abs=2e-4)
 
 
-def test_the_layer_is_chosen_and_is_the_middle_one_by_default():
+def test_layer_view_layer_is_chosen_and_is_the_middle_one_by_default():
     model = tiny_model(num_hidden_layers=5)
-    assert InsideView(model, None, INSIDE, 100).layer == 2
+    assert InsideView(model, None, 100).layer == 2
     numbers = {}
     for layer in (1, 3, 4):
-        (features,) = InsideView(model, layer, INSIDE, 100).look(responses()[:1])
+        (features,) = InsideView(model, layer, 100).llm_check_features(responses()[:1], INSIDE)
         numbers[layer] = compute_scores(SCORES, features)
         oracle = expected(tiny_model(num_hidden_layers=5).double(), responses()[0], layer)
         assert numbers[layer] == pytest.approx(oracle, rel=2e-4, abs=2e-4)
     assert len({scores["llm_check_attention"] for scores in numbers.values()}) == 3
     with pytest.raises(UsageError, match="no layer 6: the model has 5"):
-        InsideView(model, 6, INSIDE, 100)
+        InsideView(model, 6, 100)
 
 
-def test_the_model_is_left_as_it_was():
+def test_llm_check_features_leave_the_model_as_it_was():
     model = tiny_model()
     ids = torch.tensor([responses()[2].prompt_ids])
     before, attention = model(input_ids=ids).logits, model.config._attn_implementation
-    InsideView(model, 1, INSIDE, 100).look(responses())
+    InsideView(model, 1, 100).llm_check_features(responses(), INSIDE)
     assert model.config._attn_implementation == attention == "sdpa"
     assert torch.equal(model(input_ids=ids).logits, before)
     assert not any(module._forward_hooks for module in model.modules())
 
 
-def test_a_layer_that_hides_its_attention_is_refused_and_the_rest_still_found(monkeypatch):
+def test_llm_check_features_of_a_layer_that_hides_its_attention_is_refused_and_the_rest_still_found(monkeypatch):
     model = tiny_model()
     monkeypatch.setattr(type(model), "set_attn_implementation", lambda *_: None)  # as families do that have one only
     with pytest.raises(TokurError, match="does not show its attention"):
-        InsideView(model, 1, INSIDE, 100).look(responses())
-    (features, *_) = InsideView(model, 1, ["hidden_eigenvalues"], 100).look(responses())
+        InsideView(model, 1, 100).llm_check_features(responses(), INSIDE)
+    (features, *_) = InsideView(model, 1, 100).llm_check_features(responses(), ["hidden_eigenvalues"])
     assert list(features) == ["hidden_eigenvalues"]
 
 
-def test_states_beyond_the_numbers_of_the_dtype_have_no_eigenvalues():
+def test_llm_check_features_of_states_beyond_the_numbers_of_the_dtype_have_no_eigenvalues():
     model = tiny_model()
     with torch.no_grad():
         model.model.embed_tokens.weight[7] = torch.inf
-    (features,) = InsideView(model, 1, ["hidden_eigenvalues"], 100).look([TokenizedResponse([3], [7, 5])])
+    (features,) = InsideView(model, 1, 100).llm_check_features([TokenizedResponse([3], [7, 5])], ["hidden_eigenvalues"])
     assert np.isnan(features["hidden_eigenvalues"]).all()

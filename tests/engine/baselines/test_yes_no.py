@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE, YES_OR_NO, Asker, Fork, find_forks
+from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE, YES_OR_NO, Verbalizer, YesNoQuestion, find_verbalizers
 from tokur_cli.records.errors import TokurError
 
 PROMPTS = ["Is it true?", "x", "Question: what is 2 + 2?\nProposed Answer: 5"]
@@ -31,16 +31,12 @@ def by_hand(model, prompt: str) -> float:
 
 @pytest.mark.parametrize("family", ["llama", "gemma2", "gpt2"])
 @pytest.mark.parametrize("batch_tokens", [1, 10_000])
-def test_the_probability_is_that_of_plain_forward_passes(family, batch_tokens):
+def test_ask_gives_the_probability_of_plain_forward_passes(family, batch_tokens):
     model = tiny_model(family).double()
-    asker = Asker(model, find_forks(tiny_tokenizer(), TRUE_OR_FALSE), batch_tokens)
-    answers = asker.ask([byte(prompt) for prompt in PROMPTS])
+    question = YesNoQuestion(model, find_verbalizers(tiny_tokenizer(), TRUE_OR_FALSE), batch_tokens)
+    answers = question.ask([byte(prompt) for prompt in PROMPTS])
     assert answers == pytest.approx([by_hand(model, prompt) for prompt in PROMPTS], abs=1e-6)
     assert len({round(answer, 4) for answer in answers}) == len(PROMPTS)
-
-
-def test_nothing_is_asked_where_there_is_no_prompt():
-    assert Asker(tiny_model(), find_forks(tiny_tokenizer(), YES_OR_NO), 100).ask([]) == []
 
 
 class Words:
@@ -53,24 +49,24 @@ class Words:
         return {"input_ids": [1000 * index for index in ids.get(text, [0])]}
 
 
-def test_forms_count_once_and_from_where_they_part():
-    assert find_forks(Words(), TRUE_OR_FALSE) == [
-        Fork((), 1000, 2000),
-        Fork((4000,), 5000, 7000),
-        Fork((), 8000, 9000),
+def test_find_verbalizers_counts_forms_once_and_from_where_they_part():
+    assert find_verbalizers(Words(), TRUE_OR_FALSE) == [
+        Verbalizer((), 1000, 2000),
+        Verbalizer((4000,), 5000, 7000),
+        Verbalizer((), 8000, 9000),
     ]
 
 
-def test_a_tokenizer_that_tells_no_form_apart_is_refused():
+def test_find_verbalizers_refuses_a_tokenizer_that_tells_no_form_apart():
     with pytest.raises(TokurError, match="does not tell Yes from No"):
-        find_forks(Words(), YES_OR_NO)
+        find_verbalizers(Words(), YES_OR_NO)
 
 
-def test_too_little_memory_halves_the_batch_and_fails_only_what_does_not_fit_alone(monkeypatch):
+def test_ask_with_too_little_memory_halves_the_batch_and_fails_only_what_does_not_fit_alone(monkeypatch):
     model = tiny_model()
-    asker = Asker(model, find_forks(tiny_tokenizer(), YES_OR_NO), 1000)
+    question = YesNoQuestion(model, find_verbalizers(tiny_tokenizer(), YES_OR_NO), 1000)
     prompts = [byte("a" * length) for length in (5, 60, 7)]
-    expected = asker.ask(prompts)
+    expected = question.ask(prompts)
     whole = model.base_model.forward
 
     def small(input_ids, **rest):
@@ -79,6 +75,6 @@ def test_too_little_memory_halves_the_batch_and_fails_only_what_does_not_fit_alo
         return whole(input_ids=input_ids, **rest)
 
     monkeypatch.setattr(model.base_model, "forward", small)
-    answers = asker.ask(prompts)
+    answers = question.ask(prompts)
     assert isinstance(answers[1], TokurError)
     assert [answers[0], answers[2]] == pytest.approx([expected[0], expected[2]], abs=1e-5)

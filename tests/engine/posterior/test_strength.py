@@ -97,12 +97,6 @@ def _mean_kl(model, posterior, ids):
     return np.concatenate([quantities["kl"] for _, quantities in scorer.score(responses)]).mean()
 
 
-def test_suitable_strength_follows_the_scale_of_what_the_weights_are_given(tmp_path):
-    """Dividing what enters W^Q and W^K by c and multiplying them by c changes no output; σ must grow by c."""
-    once, twice = (found(sensitive(factor), tmp_path).sigma for factor in (1, 2))
-    assert twice == pytest.approx(2 * once, rel=0.07)
-
-
 def test_suitable_strength_is_measured_once_for_a_model_and_what_is_perturbed(tmp_path, measured):
     model = sensitive()
     first = found(model, tmp_path)
@@ -112,15 +106,6 @@ def test_suitable_strength_is_measured_once_for_a_model_and_what_is_perturbed(tm
     assert len(measured) == tries, "neither seed nor strength matter"
     for settings in ({"rank": 4}, {"targets": "v_proj"}, {"layers": "1:"}):
         assert found(model, tmp_path, **settings) != first
-    assert len(measured) > tries
-
-
-def test_suitable_strength_is_measured_for_other_weights_even_where_no_draw_falls_on_them(tmp_path, measured):
-    found(sensitive(), tmp_path)
-    tries = len(measured)
-    other = sensitive()
-    other.model.layers[0].mlp.down_proj.weight[:] *= 1.5
-    found(other, tmp_path)
     assert len(measured) > tries
 
 
@@ -135,18 +120,10 @@ def test_suitable_strength_replaces_a_damaged_file(damage, tmp_path, measured):
     assert json.loads(kept.read_bytes())["sigma"] == first.sigma
 
 
-def test_suitable_strength_reads_beginnings_where_the_context_is_short(tmp_path):
-    short = ResponseTokenizer(tiny_tokenizer(), 16)
-    model = tiny_model("llama", max_position_embeddings=16)
-    posterior = build_posterior(model)
-    got = suitable_strength(model, posterior, short.encode_text, batch_tokens=64, cache=tmp_path)
-    assert got.sigma > 0
-
-
 def test_suitable_strength_takes_what_is_not_finite_as_too_far():
     """A strength under which a layer overflows is none; within 5 % of the bound is near enough."""
     overflowing = {0.1: float("nan")}
-    chosen = strength._chosen(lambda sigma: overflowing.get(sigma, 12 * sigma**2)).sigma
+    chosen = strength._suitable(lambda sigma: overflowing.get(sigma, 12 * sigma**2)).sigma
     assert 0.05 / 1.05 <= chosen <= 0.05
 
 
@@ -174,16 +151,6 @@ def test_largest_sigma_is_found_from_below_in_under_ten_sweeps(scale, power, cei
     assert exact / (PRECISION * 1.05) <= found <= exact
     assert len(calls) <= SWEEPS < 10
     assert found in calls
-
-
-def test_largest_sigma_approaches_a_step_from_below():
-    divergence, calls = counted(lambda sigma: 0.01 * sigma**2 if sigma < 0.2 else 5.0)
-    assert 0.1 < largest_sigma(divergence, 0.05) < 0.2
-    assert len(calls) <= SWEEPS
-
-
-def test_largest_sigma_takes_what_overflows_as_too_large():
-    assert largest_sigma(lambda sigma: math.nan if sigma > 0.01 else sigma, 0.005, start=1.0) <= 0.005
 
 
 def test_largest_sigma_says_where_there_is_none():

@@ -18,9 +18,6 @@ PHI = """{% for m in messages %}{{ '<|' + m['role'] + '|>\n' + m['content'] + '<
 {%- if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}"""
 GLM = """[gMASK]<sop>{% for m in messages %}{{ '<|' + m['role'] + '|>\n' + m['content'] }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"""
-LLAMA_2 = """{% for m in messages %}{% set words = m['content'].strip() %}
-{%- if m['role'] == 'user' %}{{ bos_token + '[INST] ' + words + ' [/INST]' }}
-{%- else %}{{ ' ' + words + ' ' + eos_token }}{% endif %}{% endfor %}"""
 LLAMA_3 = """{{ bos_token }}{% for m in messages %}
 {{- '<|start_header_id|>' + m['role'] + '<|end_header_id|>\n\n' + m['content'] | trim + '<|eot_id|>' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"""
@@ -28,27 +25,17 @@ QWEN = """{% for m in messages %}{% set words = m['content'].split('</think>')[-
 {%- if m['role'] == 'assistant' %}{% set words = '<think>\n\n</think>\n\n' + words %}{% endif %}
 {{- '<|im_start|>' + m['role'] + '\n' + words + '<|im_end|>\n' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"""
-HARMONY = """{% for m in messages %}{{ '<|start|>' + m['role'] + '<|message|>' + m['content'] }}
-{{- '<|return|>' if loop.last and m['role'] == 'assistant' else '<|end|>' }}{% endfor %}
-{%- if add_generation_prompt %}{{ '<|start|>assistant' }}{% endif %}"""
 ONE_QUESTION = """{% if messages | length > 1 %}{{ raise_exception('only one turn') }}{% endif %}
-{{- '<|user|>' + messages[0]['content'] + '<|assistant|>' }}"""
-SLIPS = """{% for m in messages if m['role'] == 'assistant' %}{{ m.get('thoughts') + 'thought' }}{% endfor %}
 {{- '<|user|>' + messages[0]['content'] + '<|assistant|>' }}"""
 
 FAMILIES = {
     # template, the tokenizer's end of sequence, the generation config's end tokens, what ends a turn
     "gemma": (GEMMA, "<eos>", ["<eos>", "<end_of_turn>"], "<end_of_turn>"),
-    "gemma-configured-without-it": (GEMMA, "<eos>", ["<eos>"], "<eos>"),
     "phi": (PHI, "<|endoftext|>", ["<|endoftext|>", "<|assistant|>", "<|end|>"], "<|end|>"),
     "glm": (GLM, "<|endoftext|>", ["<|endoftext|>", "<|user|>", "<|observation|>"], "<|user|>"),
-    "llama-2": (LLAMA_2, "</s>", ["</s>"], "</s>"),
     "llama-3": (LLAMA_3, "<|end_of_text|>", ["<|end_of_text|>", "<|eot_id|>"], "<|eot_id|>"),
     "qwen": (QWEN, "<|endoftext|>", ["<|im_end|>", "<|endoftext|>"], "<|im_end|>"),
-    "qwen-base": (QWEN, "<|endoftext|>", ["<|endoftext|>"], "<|endoftext|>"),
-    "harmony": (HARMONY, "<|endoftext|>", ["<|return|>", "<|endoftext|>"], "<|return|>"),
     "refuses-answers": (ONE_QUESTION, "<|endoftext|>", ["<|endoftext|>", "<|user|>"], "<|endoftext|>"),
-    "fails-on-answers": (SLIPS, "<|endoftext|>", ["<|endoftext|>", "<|user|>"], "<|endoftext|>"),
 }
 BY_TEMPLATE = [name for name, (_, eos, _, end) in FAMILIES.items() if end != eos]
 MARKS = sorted(
@@ -73,7 +60,7 @@ QUESTION = {"role": "user", "content": "How many?"}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_finished_response_ends_with_the_familys_end_token(name):
+def test_tokenize_ends_a_finished_response_with_the_familys_token(name):
     response = "  Seven.\n"
     tokenizer, ends, end = family(name)
     tok = ResponseTokenizer(tokenizer, end_ids=ends)
@@ -87,8 +74,8 @@ def test_a_finished_response_ends_with_the_familys_end_token(name):
     assert from_ids.tokens.response_ids[-1] == end, "the same prompt as ids"
 
 
-@pytest.mark.parametrize("name", ["gemma", "phi", "llama-3", "harmony"])
-def test_prompt_response_and_end_are_the_beginning_of_the_rendered_conversation(name):
+@pytest.mark.parametrize("name", ["gemma", "phi", "llama-3"])
+def test_tokenize_gives_the_beginning_of_the_rendered_conversation(name):
     """Where a template leaves the answer as it is, its rendering is what the tokens must spell."""
     tokenizer, ends, _ = family(name)
     tok = ResponseTokenizer(tokenizer, end_ids=ends)
@@ -97,8 +84,6 @@ def test_prompt_response_and_end_are_the_beginning_of_the_rendered_conversation(
     rendered = tokenizer.apply_chat_template(conversation, tokenize=True, return_dict=True)["input_ids"]
     tokens = tok.tokenize(prompt, "Seven.", finish_reason="stop").tokens
     ids = [*tokens.prompt_ids, *tokens.response_ids]
-    if name == "harmony":  # the channel is the template's
-        ids.insert(len(tokens.prompt_ids), tokenizer.convert_tokens_to_ids("<|message|>"))
     assert rendered[: len(ids)] == ids
 
 
@@ -107,21 +92,8 @@ PARTS = """{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' }}
 {% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"""
 
 
-def test_a_template_that_looks_for_parts_is_given_parts():
-    """As LLaVA's, which has no words for a question that is plain text."""
-    tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = PARTS
-    said = {"role": "user", "content": [{"type": "text", "text": QUESTION["content"]}]}
-    rendered = tokenizer.apply_chat_template([said], tokenize=False, add_generation_prompt=True)
-    tok = ResponseTokenizer(tokenizer, end_ids=(258,))
-    assert tok.render_chat([QUESTION]) == rendered
-    assert QUESTION["content"] in rendered
-    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] | upper }}{% endfor %}"
-    assert tok.render_chat([QUESTION]) == QUESTION["content"].upper()
-
-
 @pytest.mark.parametrize("name", BY_TEMPLATE)
-def test_a_prompt_that_is_no_chat_is_ended_by_the_tokenizers_end_token(name):
+def test_ending_of_a_prompt_that_is_no_chat_is_ended_by_the_tokenizers_end_token(name):
     tokenizer, ends, _ = family(name)
     tok = ResponseTokenizer(tokenizer, end_ids=ends)
     for prompt in ("How many?\n", tokenizer("How many?\n")["input_ids"]):
@@ -131,18 +103,7 @@ def test_a_prompt_that_is_no_chat_is_ended_by_the_tokenizers_end_token(name):
     assert tok.tokenize("How many?", "Seven.", finish_reason="stop").tokens.response_ids[-1] == tokenizer.eos_token_id
 
 
-@pytest.mark.parametrize("name", BY_TEMPLATE)
-def test_a_text_that_spells_an_end_token_gets_no_other(name):
-    tokenizer, ends, end = family(name)
-    tok = ResponseTokenizer(tokenizer, end_ids=ends)
-    prompt = tok.render_chat([QUESTION])
-    for spelled in map(tokenizer.decode, ends):
-        ids = tok.tokenize(prompt, f"Seven.{spelled}\n", finish_reason="stop").tokens.response_ids
-        assert sum(index in ends for index in ids) == 1
-    assert end in ends
-
-
-def test_end_tokens_are_the_generation_configs_else_the_models_and_the_tokenizers():
+def test_end_token_ids_are_the_generation_configs_else_the_models_and_the_tokenizers():
     tokenizer = tiny_tokenizer()
     config = LlamaConfig(eos_token_id=[7, 8])
     assert end_token_ids(GenerationConfig(eos_token_id=[5, 6]), config, tokenizer) == (5, 6, 258)
@@ -167,7 +128,7 @@ def gemma_folder(tmp_path):
     return folder
 
 
-def test_text_is_scored_as_what_the_model_generated(run_tokur, gemma_folder, tmp_path):
+def test_score_of_text_is_that_of_what_the_model_generated(run_tokur, gemma_folder, tmp_path):
     """A generated response that ended by itself, and the same one as text: the same tokens and the same numbers."""
     _, _, end = family("gemma")
     ids = [*tiny_tokenizer()("Seven.")["input_ids"], end]

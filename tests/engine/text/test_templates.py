@@ -1,10 +1,12 @@
 """Templates are filled as jinja and transformers fill them, on one date, and one that fails is an error."""
 
 import pytest
+from tokenizers import pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from tests.engine.text.test_chat import FAMILIES, family
+from tests.engine.text.test_chat import PARTS, QUESTION
 from tests.tiny import tiny_tokenizer
+from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.text.chat import render
 from tokur_cli.engine.text.templates import fill_template
 from tokur_cli.engine.text.tokens import ResponseTokenizer
@@ -12,11 +14,9 @@ from tokur_cli.records.errors import TokurError
 
 HI = [{"role": "user", "content": "Hi"}]
 FAILURES = {
-    "{{ level + 1 }}": r'TypeError: can only concatenate str \(not "int"\) to str \(line 1 of the template\)',
     "a\n{{ 1 / 0 }}": r"ZeroDivisionError: division by zero \(line 2 of the template\)",
     "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}": r"RecursionError: .*",
     "{{ nothing }}": r"'nothing' is undefined \(line 1 of the template\)",
-    "{{ 'abc' | nothing }}": r"No filter named 'nothing'\. \(line 1 of the template\)",
     "{% for %}": r".* \(line 1 of the template\)",
     "{{ level.__class__.__mro__ }}": r"access to attribute '__class__' of 'str' object is unsafe.*",
     "{{ tags.append('new') }}": r".*unsafe.*|.*not safely callable.*",
@@ -29,28 +29,6 @@ def test_fill_template_names_the_line_of_what_fails(template):
     with pytest.raises(TokurError, match=rf"^{FAILURES[template]}$"):
         fill_template(template, fields)
     assert fields == {"level": "high", "tags": []}
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_render_reads_as_transformers_renders(name):
-    tokenizer, _, _ = family(name)
-    for content in ("How many?", "  ↵\u2028\U0001f600\n", "<|im_end|>"):
-        messages = [{"role": "user", "content": content, "name": None}]
-        expected = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        assert render(tokenizer, messages, answer_follows=True) == expected
-
-
-def test_render_gives_templates_what_transformers_gives_them():
-    tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = (
-        "{% set x = 1 %}{% generation %}{% set x = 2 %}{{ messages[0].content }}{% endgeneration %}{{ x }}"
-        "{{ tools is none }}{{ documents is none }}{% if undefined_name %}x{% endif %}{{ ['<é'] | tojson(indent=1) }}"
-        "{% for m in messages %}{{ m.thinking }}{{ m.reasoning_content }}{% break %}{% endfor %}{{ eos_token }}\n"
-    )
-    messages = [{"role": "user", "content": "Hi", "reasoning": "Hm"}]
-    expected = tokenizer.apply_chat_template(messages, tokenize=False)
-    assert render(tokenizer, messages, answer_follows=False) == expected
-    assert expected == 'Hi1TrueTrue[\n "<é"\n]HmHm<|im_end|>'
 
 
 LLAMA = """{% if not date_string is defined %}{% if strftime_now is defined %}
@@ -82,9 +60,21 @@ def test_render_takes_the_default_of_several_templates():
         render(tokenizer, HI, answer_follows=True)
 
 
+def test_render_gives_parts_to_a_template_that_looks_for_them():
+    """As LLaVA's, which has no words for a question that is plain text."""
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = PARTS
+    said = {"role": "user", "content": [{"type": "text", "text": QUESTION["content"]}]}
+    rendered = tokenizer.apply_chat_template([said], tokenize=False, add_generation_prompt=True)
+    assert render(tokenizer, [QUESTION], answer_follows=True) == rendered
+    assert QUESTION["content"] in rendered
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] | upper }}{% endfor %}"
+    assert render(tokenizer, [QUESTION], answer_follows=True) == QUESTION["content"].upper()
+
+
 def test_render_asks_a_tokenizer_that_renders_by_code_of_its_own():
     class Own(PreTrainedTokenizerFast):
-        def apply_chat_template(self, conversation, tokenize=True, add_generation_prompt=False, **_):
+        def apply_chat_template(self, conversation, tokenize=True, add_generation_prompt=False):
             if "refuse" in conversation[0]["content"]:
                 raise NotImplementedError("no such turn")
             assert not tokenize
@@ -95,3 +85,25 @@ def test_render_asks_a_tokenizer_that_renders_by_code_of_its_own():
     assert text == "own:[{'role': 'user', 'content': 'Hi'}]:True"
     with pytest.raises(TokurError, match=r"^the model's chat template refuses these messages: no such turn$"):
         render(tokenizer, [{"role": "user", "content": "refuse"}], answer_follows=True)
+
+
+def test_tokenizing_makes_a_panic_in_rust_an_error_of_its_text_and_elsewhere_one_line(capsys):
+    """Python does not count it among its exceptions."""
+    tokenizer = tiny_tokenizer()
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.FixedLength(length=0)
+    why = "chunk size must be non-zero"
+    with pytest.raises(TokurError, match=f"tokenizer fails on this text: {why}"):
+        ResponseTokenizer(tokenizer).tokenize_prompt("What is 2 + 3?")
+    with pytest.raises(SystemExit, match=r"^1$"), reporting("score"):
+        tokenizer("text")
+    assert f"tokur score: PanicException: {why}" in capsys.readouterr().err
+
+
+def test_render_gives_tools_to_templates_that_have_a_place_for_them():
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{{ messages[0].content }}"
+    tool = {"type": "function", "function": {"name": "add", "description": "Add.", "parameters": {"type": "object"}}}
+    tok = ResponseTokenizer(tokenizer)
+    assert (tok.takes_tools, tok.render_chat(HI, [tool]), tok.render_chat(HI)) == (True, "addHi", "Hi")
+    tokenizer.chat_template = "{{ messages[0].content }}"
+    assert not tok.takes_tools

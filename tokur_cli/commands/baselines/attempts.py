@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet, map_batch, map_each
 from tokur_cli.commands.baselines.questions import VERIFICATION, asked_ids, question_about
 from tokur_cli.commands.options.model import DecodingOptions
@@ -85,33 +82,22 @@ class Attempts:
         return [errors.get(index, one) for index, one in enumerate(asked)]
 
     def _as_sets(self, answered: list[_Verification]) -> list[TextSet | TokurError]:
-        tokens = [[TokenizedResponse(one.prompt_ids, said.token_ids) for said in one.said] for one in answered]
-        log_p = self._log_probabilities(tokens)
-        sets = [_as_set(*parts) for parts in zip(answered, tokens, strict=True)]
-        return [
-            found if isinstance(found, TokurError) else dataclasses.replace(one, log_probabilities=found)
-            for one, found in zip(sets, log_p, strict=True)
-        ]
-
-    def _log_probabilities(
-        self, tokens: list[list[TokenizedResponse]]
-    ) -> Sequence[list[npt.NDArray[np.float32]] | TokurError | None]:
-        """Return log p of the tokens of each set's texts, if a score needs them."""
+        sets = []
+        for one in answered:
+            texts = [said.text for said in one.said]
+            tokens = [TokenizedResponse(one.prompt_ids, said.token_ids) for said in one.said]
+            sets.append(TextSet(question=one.question, context="", texts=texts, tokens=tokens))
         if self.scorer is None:
-            return [None] * len(tokens)
-        found = dict(self.scorer.score([each for texts in tokens for each in texts]))
-        results = [[found[self.count * place + text] for text in range(self.count)] for place in range(len(tokens))]
-        return [
-            next((TokurError(f"verification: {one}") for one in texts if isinstance(one, TokurError)), None)
-            or [one["logprob"] for one in texts if not isinstance(one, TokurError)]
-            for texts in results
-        ]
+            return [*sets]
+        found = dict(self.scorer.score([tokens for one in sets for tokens in one.tokens]))
 
+        def with_log_probabilities(place: int) -> TextSet:
+            log_p = []
+            for text in range(self.count * place, self.count * (place + 1)):
+                result = found[text]
+                if isinstance(result, TokurError):
+                    raise result
+                log_p.append(result["logprob"])
+            return dataclasses.replace(sets[place], log_probabilities=log_p)
 
-def _as_set(asked: _Verification, tokens: Sequence[TokenizedResponse]) -> TextSet:
-    return TextSet(
-        question=asked.question,
-        context="",
-        texts=[said.text for said in asked.said],
-        tokens=tokens,
-    )
+        return map_each(with_log_probabilities, range(len(sets)), "verification")

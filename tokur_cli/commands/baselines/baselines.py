@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tokur_cli.commands.baselines.attempts import Attempts
-from tokur_cli.commands.baselines.comparison import asker_of
+from tokur_cli.commands.baselines.comparison import yes_no_question
 from tokur_cli.commands.baselines.features import (
     Features,
     ScoredResponse,
@@ -47,8 +47,8 @@ class Baselines:
         if "p_true" in needs:
             self.gatherers.append(_p_true(session))
         if inside := set(needs) & set(INSIDE):
-            view = InsideView(session.model.model, options.llm_check_layer, inside, session.batch_tokens)
-            self.gatherers.append(_llm_check(view, session.model.context_length))
+            view = InsideView(session.model.model, options.llm_check_layer, session.batch_tokens)
+            self.gatherers.append(_llm_check(view, inside, session.model.context_length))
             if inside != {"top_entropy"}:
                 self.settings["llm_check_layer"] = view.layer
         if are_of_sets(needs):
@@ -75,19 +75,19 @@ class Baselines:
 
 def _p_true(session: Session) -> Gather:
     """Return what asks the model whether its response is true (Kadavath et al. 2022): ``p_true``, a scalar."""
-    asker = asker_of(session, TRUE_OR_FALSE)
+    yes_no = yes_no_question(session, TRUE_OR_FALSE)
 
     def prompt(response: ScoredResponse) -> list[int]:
         return asked_ids(question_about(response.record, P_TRUE, session.tokenizer), session.tokenizer)
 
     def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features | TokurError]:
-        answers = map_batch(asker.ask, map_each(prompt, responses, "p_true"))
+        answers = map_batch(yes_no.ask, map_each(prompt, responses, "p_true"))
         return map_each(lambda answer: {"p_true": np.float64(answer)}, answers)
 
     return gather
 
 
-def _llm_check(view: InsideView, context_length: int | None) -> Gather:
+def _llm_check(view: InsideView, wanted: Collection[str], context_length: int | None) -> Gather:
     """Return what gives LLM-Check's view of responses from the inside (Sriramanan et al. 2024)."""
 
     def tokens(response: ScoredResponse) -> TokenizedResponse:
@@ -96,7 +96,9 @@ def _llm_check(view: InsideView, context_length: int | None) -> Gather:
             raise TokurError("the model's context has no room for the response's last token")
         return response.located.tokens
 
-    return lambda responses: map_batch(view.look, map_each(tokens, responses, "llm_check"))
+    return lambda responses: map_batch(
+        lambda found: view.llm_check_features(found, wanted), map_each(tokens, responses, "llm_check")
+    )
 
 
 def _sample_sets(comparison: SetComparison, tokenizer: ResponseTokenizer) -> Gather:

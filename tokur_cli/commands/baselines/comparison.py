@@ -12,7 +12,7 @@ from tokur_cli.commands.baselines.features import TextSet, map_batch, map_each
 from tokur_cli.commands.baselines.questions import JUDGE, asked_ids
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.encoders import EntailmentModel
-from tokur_cli.engine.baselines.yes_no import YES_OR_NO, Asker, find_forks
+from tokur_cli.engine.baselines.yes_no import YES_OR_NO, YesNoQuestion, find_verbalizers
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.similarity import jaccard_similarity
 
@@ -61,43 +61,38 @@ class Judge:
     """The language model itself is asked whether a text entails another: more likely yes than no."""
 
     def __init__(self, session: Session) -> None:
-        self.tokenizer = session.tokenizer
-        self.asker = asker_of(session, YES_OR_NO)
+        self.tokenizer, self.question = session.tokenizer, yes_no_question(session, YES_OR_NO)
 
     def entails(self, sets: list[TextSet]) -> Sequence[Entails | TokurError]:
         """Return the matrix of each set; the same text is not asked about."""
-        texts = [map_each(self._ids, _pairs(one), "judge") for one in sets]
-        answers = iter(map_batch(self.asker.ask, [prompt for prompts in texts for prompt in prompts]))
-        results: list[Entails | TokurError] = []
-        for one in sets:
-            entails = _equal(list(one.texts))
-            asked = {pair[1:]: next(answers) for pair in _pairs(one)}
-            failed = next((answer for answer in asked.values() if isinstance(answer, TokurError)), None)
-            for (first, second), answer in asked.items():
-                for i, j in _places(one.texts, first, second):
-                    entails[i, j] = not isinstance(answer, TokurError) and answer > 0.5
-            results.append(failed or entails)
-        return results
+        pairs = [
+            (one.question, first, second)
+            for one in sets
+            for first in dict.fromkeys(one.texts)
+            for second in dict.fromkeys(one.texts)
+            if first != second
+        ]
+        answers = map_batch(self.question.ask, map_each(self._ids, pairs, "judge"))
+        said = dict(zip(pairs, answers, strict=True))
+
+        def matrix(one: TextSet) -> Entails:
+            return np.array([[self._is_yes(said, one, first, second) for second in one.texts] for first in one.texts])
+
+        return map_each(matrix, sets)
+
+    def _is_yes(
+        self, said: dict[tuple[str, str, str], float | TokurError], one: TextSet, first: str, second: str
+    ) -> bool:
+        answer = 1.0 if first == second else said[one.question, first, second]
+        if isinstance(answer, TokurError):
+            raise answer
+        return answer > 0.5
 
     def _ids(self, pair: tuple[str, str, str]) -> list[int]:
         question, first, second = pair
         return asked_ids(JUDGE.format(question=question, first=first, second=second), self.tokenizer)
 
 
-def asker_of(session: Session, forms: Sequence[tuple[str, str]]) -> Asker:
+def yes_no_question(session: Session, forms: Sequence[tuple[str, str]]) -> YesNoQuestion:
     """Return what asks a session's model for one of two answers."""
-    return Asker(session.model.model, find_forks(session.model.tokenizer, forms), session.batch_tokens)
-
-
-def _equal(values: Sequence[object]) -> Entails:
-    return np.array([[first == second for second in values] for first in values])
-
-
-def _pairs(one: TextSet) -> list[tuple[str, str, str]]:
-    """Return (question, first, second) for every two different texts, in both orders."""
-    texts = list(dict.fromkeys(one.texts))
-    return [(one.question, first, second) for first in texts for second in texts if first != second]
-
-
-def _places(texts: Sequence[str], first: str, second: str) -> list[tuple[int, int]]:
-    return [(i, j) for i, one in enumerate(texts) if one == first for j, other in enumerate(texts) if other == second]
+    return YesNoQuestion(session.model.model, find_verbalizers(session.model.tokenizer, forms), session.batch_tokens)

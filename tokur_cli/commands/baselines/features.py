@@ -42,13 +42,7 @@ def over_samples(needs: Collection[str], options: BaselineOptions) -> bool:
 
 
 def largest_window(needs: Collection[str], options: BaselineOptions, batch_tokens: int) -> int:
-    """Return how many records are scored, and their features gathered, at once.
-
-    Args:
-        needs: what the scores need of a response.
-        options: how these are computed.
-        batch_tokens: positions in a batch, all draws counted.
-    """
+    """Return how many records are scored, and their features gathered, at once."""
     if are_of_sets(needs) and options.over == "attempts":
         return _GENERATING_WINDOW
     return min(batch_tokens // _POSITIONS_A_RECORD, _LARGEST_WINDOW)

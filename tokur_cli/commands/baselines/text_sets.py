@@ -13,13 +13,9 @@ from tokur_cli.commands.baselines.comparison import Compare, Judge, Nli, jaccard
 from tokur_cli.commands.baselines.features import Features, TextSet, gather_all, map_each
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
-from tokur_cli.engine.baselines.encoders import (
-    DEFAULT_ENTAILMENT_MODEL,
-    DEFAULT_SIMILARITY_MODEL,
-    load_entailment,
-    load_similarity,
-)
-from tokur_cli.engine.baselines.states import LastStates, State
+from tokur_cli.engine.baselines.encoders import DEFAULT_ENTAILMENT_MODEL, load_entailment, load_similarity
+from tokur_cli.engine.baselines.layers import LayerView, State
+from tokur_cli.engine.model.embedded import DEFAULT_SIMILARITY_MODEL
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.sets import cluster_by_entailment
 
@@ -49,9 +45,9 @@ class SetComparison:
             self._gatherers.append(_compared(self._likeness(), "set_similarity", np.asarray))
             self.settings["similarity"] = options.similarity
         if "set_states" in needs:
-            self._states = LastStates(session.model.model, None, session.batch_tokens)
+            self._layer = LayerView(session.model.model, None, session.batch_tokens)
             self._gatherers.append(self._last_states)
-            self.settings["inside_layer"] = self._states.layer
+            self.settings["inside_layer"] = self._layer.layer
         self.settings |= self._models
 
     def compare(self, sets: Sequence[TextSet | TokurError]) -> list[Features | TokurError]:
@@ -91,7 +87,7 @@ class SetComparison:
         """Read the state at the last token of each text, which is not the one that ended it."""
         sequences = map_each(self._up_to_last_tokens, sets)
         found = iter(
-            self._states.read([ids for texts in sequences if not isinstance(texts, TokurError) for ids in texts])
+            self._layer.last_states([ids for texts in sequences if not isinstance(texts, TokurError) for ids in texts])
         )
         return map_each(lambda texts: {"set_states": _stacked([next(found) for _ in texts])}, sequences)
 

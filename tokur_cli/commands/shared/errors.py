@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from threading import Timer, main_thread
 from typing import TypeVar
 
-from tokur_cli.engine.text.panics import is_panic
+from tokur_cli.engine.model.errors import is_panic
 from tokur_cli.records.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -16,24 +15,14 @@ from accelerate.utils import find_executable_batch_size
 from torch import Tensor
 
 from tokur_cli.engine.model.embedded import DEFAULT_SIMILARITY_MODEL, SIMILARITY, embedded_folder
-from tokur_cli.engine.model.errors import explained_errors
+from tokur_cli.engine.model.errors import explained_errors, tokenizing
 from tokur_cli.engine.model.find import Source
 from tokur_cli.engine.model.imports import import_transformers
 from tokur_cli.engine.model.load import load_checked, load_tokenizer
-from tokur_cli.engine.text.panics import tokenizing
 from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
-
-__all__ = [
-    "DEFAULT_ENTAILMENT_MODEL",
-    "DEFAULT_SIMILARITY_MODEL",
-    "EntailmentModel",
-    "SimilarityModel",
-    "load_entailment",
-    "load_similarity",
-]
 
 Array = npt.NDArray[np.float64]
 
@@ -47,21 +36,25 @@ HUB_FILES = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
 
 
 class Encoder:
-    """Reads texts or pairs of texts in batches of similar length.
+    """Reads texts or pairs of texts.
 
     Args:
         model: sentence-transformers' SentenceTransformer, for texts, or CrossEncoder, for pairs.
         name: what the user typed, for messages.
-        note: told once if a text is cut off.
+        note: called once if a text is cut off, which sentence-transformers does without a word.
     """
 
     def __init__(self, model: Any, name: str, note: Callable[[str], None]) -> None:
         if model.tokenizer.pad_token_id is None:
             raise TokurError(f"{name} has no padding token, so it can't read texts in batches; use another model")
         model.tokenizer.padding_side = "right"  # on the left, it would move the absolute positions of the texts
-        model.max_seq_length = _most_tokens(model)
+        # A table of positions may begin with some that no token takes (RoBERTa's)
+        for name, module in model.named_modules():
+            if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+                room = module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+                model.max_seq_length = min(model.max_seq_length, room)
         self.model = model
-        self._name, self._note, self._cut_off = name, note, False
+        self._name, self._note, self._is_cut_off = name, note, False
 
     def read(self, items: Sequence[tuple[str, ...]]) -> Tensor:
         """Return the embeddings of n texts (text,) or the ratings of n pairs, (n, …) in float64 on the CPU.
@@ -69,7 +62,12 @@ class Encoder:
         Raises:
             TokurError: memory doesn't suffice for one of them.
         """
-        self._look_for_long_ones(items)
+        most = self.model.max_seq_length
+        with tokenizing():
+            ids = self.model.tokenizer(*map(list, zip(*items, strict=True)))["input_ids"]
+        if not self._is_cut_off and max(map(len, ids)) > most:
+            self._note(f"{self._name} reads {most} tokens; the rest of longer texts isn't compared")
+            self._is_cut_off = True
         run = self.model.encode if len(items[0]) == 1 else self.model.predict
         inputs = [item if len(item) > 1 else item[0] for item in items]
 
@@ -84,17 +82,6 @@ class Encoder:
                 raise
             raise TokurError(f"{self._name}: too little memory for a text") from error
         return result
-
-    def _look_for_long_ones(self, items: Sequence[tuple[str, ...]]) -> None:
-        """Say once that texts are longer than what is read; sentence-transformers cuts them off without a word."""
-        prompt = self.model.prompts.get(self.model.default_prompt_name, "")
-        firsts, *seconds = zip(*items, strict=True)
-        with tokenizing():
-            ids = self.model.tokenizer([prompt + text for text in firsts], *map(list, seconds))["input_ids"]
-        most = self.model.max_seq_length
-        if not self._cut_off and max(map(len, ids)) > most:
-            self._note(f"{self._name} reads {most} tokens; the rest of longer texts isn't compared")
-            self._cut_off = True
 
 
 class EntailmentModel:
@@ -178,11 +165,15 @@ def load_entailment(
     """
     with explained_errors(name):
         source, config = _find(name, progress)
-        if not _is_classifier(config):
-            raise TokurError(f"{name} ({_architecture(config)}) classifies no texts; name another with --set nli_model")
-        columns = _relation_columns(config, name)
+        labels = {int(column): str(label).lower() for column, label in (config.id2label or {}).items()}
+        columns = [[c for c, label in labels.items() if label.startswith(relation)] for relation in RELATIONS]
+        if not _is_classifier(config) or len(labels) != len(RELATIONS) or not all(columns):
+            raise TokurError(
+                f"{name} has no classes for entailment, neutral and contradiction: they are "
+                f"{', '.join(labels.values())}; name another with --set nli_model"
+            )
         model = _load("CrossEncoder", CLASSIFIER, source, name, config, device, activation_fn=torch.nn.Identity())
-    return EntailmentModel(Encoder(model, name, note), columns)
+    return EntailmentModel(Encoder(model, name, note), [found[0] for found in columns])
 
 
 def load_similarity(
@@ -202,25 +193,21 @@ def load_similarity(
     """
     with explained_errors(name):
         source, config = _find(name, progress)
-        folder = Path(source.place)
-        modules = _read_json(folder / "modules.json", [])
-        parts = [module["type"].rpartition(".")[2] for module in modules]
-        kind = "SentenceTransformer" if modules else "CrossEncoder"
-        kind = _read_json(folder / "config_sentence_transformers.json", {}).get("model_type", kind)
-        if kind == "CrossEncoder" and _is_classifier(config):
-            model = _load(kind, CLASSIFIER, source, name, config, device)
+        is_embedding = Path(source.place, "modules.json").exists() and not _is_classifier(config)
+        if is_embedding:
+            auto = "AutoModelForTextEncoding" if config.is_encoder_decoder else "AutoModel"
+            model = _load("SentenceTransformer", auto, source, name, config, device)
+        elif _is_classifier(config):
+            model = _load("CrossEncoder", CLASSIFIER, source, name, config, device)
             ends = model.activation_fn(torch.tensor([-1e4, 1e4]))
             if model.num_labels != 1 or not torch.equal(ends, ends.clip(0, 1)):
                 raise TokurError(f"{name} doesn't rate pairs from 0 to 1; name another with --set similarity_model")
-        elif kind == "SentenceTransformer" and parts[:1] == ["Transformer"] and not modules[0]["path"]:
-            auto = "AutoModelForTextEncoding" if config.is_encoder_decoder else "AutoModel"
-            model = _load(kind, auto, source, name, config, device)
         else:
             raise TokurError(
-                f"{name} ({_architecture(config)}) is neither a cross-encoder nor a sentence-embedding model that "
-                "begins with a transformer; name another with --set similarity_model"
+                f"{name} is neither a cross-encoder nor a sentence-embedding model; name another with "
+                "--set similarity_model"
             )
-    return SimilarityModel(Encoder(model, name, note), pairs=kind == "CrossEncoder")
+    return SimilarityModel(Encoder(model, name, note), pairs=not is_embedding)
 
 
 def _find(name: str, progress: Callable[[str], None]) -> tuple[Source, PreTrainedConfig]:
@@ -253,9 +240,12 @@ def _load(
     logger = logging.getLogger("sentence_transformers")
     logger.handlers = [_Refusal()]
     logger.propagate = os.environ.get("TOKUR_DEBUG") == "1"
-    weights = {"dtype": torch.float32, "use_safetensors": True}
     model = getattr(sentence_transformers, kind)(
-        source.place, device=device, local_files_only=True, model_kwargs=weights, **options
+        source.place,
+        device=device,
+        local_files_only=True,
+        model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+        **options,
     )
     if kind == "CrossEncoder":
         model[0].modality_config.pop("message", None)  # pairs are read as pairs, also beside a chat template
@@ -263,45 +253,13 @@ def _load(
 
 
 class _Refusal(logging.Handler):
-    """Makes an error of the warning that a part of a model is left out because it needs the model's own code."""
+    """Makes an error of the warning that something is left out because it needs the model's own code."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if "trust_remote_code" in record.getMessage():
             raise ValueError(record.getMessage())
 
 
-def _most_tokens(model: Any) -> int:
-    """Return how long a text may be; a table of positions may begin with some that no token takes (RoBERTa's)."""
-    limits: list[int] = [model.max_seq_length]
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            limits.append(module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1))
-    return min(limits)
-
-
 def _is_classifier(config: PreTrainedConfig) -> bool:
-    return _architecture(config).endswith("ForSequenceClassification")
-
-
-def _architecture(config: PreTrainedConfig) -> str:
-    return str((getattr(config, "architectures", None) or [config.model_type])[0])
-
-
-def _relation_columns(config: PreTrainedConfig, name: str) -> list[int]:
-    """Return which outputs of a natural language inference model mean entailment, neutral and contradiction."""
-    labels = {int(column): str(label) for column, label in (config.id2label or {}).items()}
-    columns = [
-        [column for column, label in labels.items() if label.lower().startswith(relation)] for relation in RELATIONS
-    ]
-    if len(labels) != len(RELATIONS) or not all(columns):
-        raise TokurError(
-            f"{name} isn't a natural language inference model that tells entailment, neutral and contradiction apart "
-            f"by its labels: they are {', '.join(labels[column] for column in sorted(labels))}; name another with "
-            "--set nli_model"
-        )
-    return [found[0] for found in columns]
-
-
-def _read_json(path: Path, without: Any) -> Any:
-    """Return what a file holds, or a default where there is none."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else without
+    names = getattr(config, "architectures", None) or [""]
+    return str(names[0]).endswith("ForSequenceClassification")

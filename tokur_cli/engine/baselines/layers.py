@@ -1,65 +1,72 @@
-"""What goes on inside a model: its decoder's layers and what they put out."""
+"""A decoder's layers: what they put out, and what they make of whole texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from tokur_cli.engine.forward.batching import HalvingBatches, pad
+from tokur_cli.engine.forward.body import input_device, parts_of, run_body
+from tokur_cli.engine.forward.rope import rescaled_beyond
 from tokur_cli.records.errors import TokurError, UsageError
 
+State = npt.NDArray[np.float32]
 
-def decoder_layer(model: PreTrainedModel, number: int | None) -> tuple[int, nn.Module]:
-    """Return a layer of the decoder with its number.
+
+class LayerView:
+    """Runs texts through a model under the mean weights, and looks at what one of its layers puts out.
 
     Args:
-        model: the model.
-        number: from 1; None for the middle, ⌊n/2⌋ of n layers.
+        model: the model, in evaluation mode.
+        layer: number of the layer, from 1; None for the middle, ⌊n/2⌋ of n layers.
+        batch_tokens: positions in a batch; halved for good when memory does not suffice.
 
     Raises:
         UsageError: the model has fewer layers.
         TokurError: its layers are not where they are in other models.
     """
-    count: int = model.config.get_text_config(decoder=True).num_hidden_layers
-    lists = (part for part in model.get_decoder().modules() if isinstance(part, nn.ModuleList))
-    layers = next((part for part in lists if len(part) == count), None)
-    if layers is None:
-        raise TokurError("the layers of this model are not found, so no score can be computed from them")
-    chosen = max(count // 2, 1) if number is None else number
-    if chosen > count:
-        raise UsageError(f"there is no layer {chosen}: the model has {count}")
-    return chosen, layers[chosen - 1]
 
+    def __init__(self, model: PreTrainedModel, layer: int | None, batch_tokens: int) -> None:
+        self.model, self.batches = model, HalvingBatches(batch_tokens, apart_from=rescaled_beyond(model))
+        self.device = input_device(model)
+        parts_of(model)  # seen before its layers are listened to
+        count: int = model.config.get_text_config(decoder=True).num_hidden_layers
+        lists = (module for module in model.get_decoder().modules() if isinstance(module, nn.ModuleList))
+        layers = next((each for each in lists if len(each) == count), None)
+        if layers is None:
+            raise TokurError("the layers of this model are not found, so no score can be computed from them")
+        self.layer = max(count // 2, 1) if layer is None else layer
+        if self.layer > count:
+            raise UsageError(f"there is no layer {layer}: the model has {count}")
+        self.module: nn.Module = layers[self.layer - 1]
 
-@contextmanager
-def recorded(module: nn.Module) -> Iterator[list[Any]]:
-    """Give a list to which every call of the module adds its whole output."""
-    outputs: list[Any] = []
-    hook = module.register_forward_hook(lambda _module, _arguments, output: outputs.append(output))
-    try:
-        yield outputs
-    finally:
-        hook.remove()
+    @contextmanager
+    def hidden_states(self) -> Iterator[list[Tensor]]:
+        """Give a list to which every call of the layer adds its hidden states (B, L, d)."""
+        states: list[Tensor] = []
 
+        def keep(_module: nn.Module, _arguments: object, output: Any) -> None:
+            states.append(output[0] if isinstance(output, tuple) else output)
 
-def hidden_states(output: Any) -> Tensor:
-    """Return the hidden states (B, L, d) in what a layer put out."""
-    states: Tensor = output[0] if isinstance(output, tuple) else output
-    return states
+        hook = self.module.register_forward_hook(keep)
+        try:
+            yield states
+        finally:
+            hook.remove()
 
+    def last_states(self, sequences: Sequence[Sequence[int]]) -> list[State | TokurError]:
+        """Return the state (d,) at the end of each sequence of token ids; an error where memory does not suffice."""
+        return self.batches.run(sequences, lambda batch: self._last_states([sequences[index] for index in batch]))
 
-@contextmanager
-def eager_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Have attention computed step by step, so that its probabilities can be seen.
-
-    They are freed with the layer that made them, unless someone keeps them.
-    """
-    before = model.config._attn_implementation
-    model.set_attn_implementation("eager")
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)
+    @torch.inference_mode()
+    def _last_states(self, sequences: list[Sequence[int]]) -> list[State]:
+        with self.hidden_states() as states:
+            run_body(self.model, input_ids=pad(sequences, self.device), use_cache=False)
+        return [states[0][row, len(sequence) - 1].float().cpu().numpy() for row, sequence in enumerate(sequences)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +11,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.baselines.layers import decoder_layer, eager_attention, hidden_states, recorded
-from tokur_cli.engine.forward.batching import HalvingBatches, pad
-from tokur_cli.engine.forward.body import input_device, logits_from, parts_of, run_body
-from tokur_cli.engine.forward.rope import rescaled_beyond
+from tokur_cli.engine.baselines.layers import LayerView
+from tokur_cli.engine.forward.batching import pad
+from tokur_cli.engine.forward.body import logits_from, run_body
 from tokur_cli.engine.precision import on_float64_device
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
@@ -27,97 +25,85 @@ _BLOCK = 64  # states whose logits are held at once
 Inside = dict[str, npt.NDArray[np.floating]]
 
 
-class InsideView:
+class InsideView(LayerView):
     """Looks at responses from the inside, under the mean weights, in one forward pass.
 
-        attention_log_diagonal  (H,): mean over the response's tokens of log a_tt, a head's attention from a token to
-                                itself, among all tokens up to it
-        hidden_eigenvalues      (T,): eigenvalues of Z J Zᵀ, J = I − 11ᵀ/d: the Gram matrix of the response's hidden
-                                states Z (T, d), each centred over its d features
-        top_entropy             (T,): entropy of softmax over the 50 largest logits that predict a token, nats
-
-    Args:
-        model: the model, in evaluation mode.
-        layer: number of the layer, from 1, whose attention and output are looked at; None for the middle.
-        wanted: which of them.
-        batch_tokens: positions in a batch; halved for good when memory does not suffice.
-
-    Raises:
-        UsageError: there is no such layer.
-        TokurError: the model's layers are not found.
+    attention_log_diagonal  (H,): mean over the response's tokens of log a_tt, a head's attention from a token to
+                            itself, among all tokens up to it
+    hidden_eigenvalues      (T,): eigenvalues of Z J Zᵀ, J = I − 11ᵀ/d: the Gram matrix of the response's hidden
+                            states Z (T, d), each centred over its d features
+    top_entropy             (T,): entropy of softmax over the 50 largest logits that predict a token, nats
     """
 
-    def __init__(self, model: PreTrainedModel, layer: int | None, wanted: Collection[str], batch_tokens: int) -> None:
-        self.model, self.wanted, self.batches = (
-            model,
-            frozenset(wanted),
-            HalvingBatches(batch_tokens, apart_from=rescaled_beyond(model)),
-        )
-        self.device = input_device(model)
-        parts_of(model)  # seen before its layers are listened to
-        self.layer, self._layer = decoder_layer(model, layer)
-
-    def look(self, responses: Sequence[TokenizedResponse]) -> list[Inside | TokurError]:
+    def llm_check_features(
+        self, responses: Sequence[TokenizedResponse], wanted: Collection[str]
+    ) -> list[Inside | TokurError]:
         """Return what is wanted of each response; an error where memory does not suffice.
 
         Raises:
             TokurError: the layer does not show its attention.
         """
         sequences = [[*response.prompt_ids, *response.response_ids] for response in responses]
-        return self.batches.run(sequences, lambda batch: self._look([responses[index] for index in batch]))
+        spans = [(len(response.prompt_ids), response.length) for response in responses]
+
+        def compute(batch: Sequence[int]) -> list[Inside]:
+            return self._features([sequences[index] for index in batch], [spans[index] for index in batch], wanted)
+
+        return self.batches.run(sequences, compute)
 
     @torch.inference_mode()
-    def _look(self, responses: list[TokenizedResponse]) -> list[Inside]:
-        ids = pad([[*response.prompt_ids, *response.response_ids] for response in responses], self.device)
-        spans = [
-            (len(response.prompt_ids), len(response.prompt_ids) + len(response.response_ids)) for response in responses
-        ]
-        results: list[Inside] = [{} for _ in responses]
+    def _features(
+        self, sequences: list[list[int]], spans: list[tuple[int, int]], wanted: Collection[str]
+    ) -> list[Inside]:
+        results: list[Inside] = [{} for _ in sequences]
         with ExitStack() as stack:
-            states = stack.enter_context(recorded(self._layer))
-            if "attention_log_diagonal" in self.wanted:
-                stack.enter_context(eager_attention(self.model))
-                diagonals = stack.enter_context(_attention_diagonals(self._layer))
-            outputs = run_body(self.model, input_ids=ids, use_cache=False)
+            states = stack.enter_context(self.hidden_states())
+            if "attention_log_diagonal" in wanted:
+                diagonals = stack.enter_context(_attention_diagonals(self.model, self.module))
+            outputs = run_body(self.model, input_ids=pad(sequences, self.device), use_cache=False)
         for row, (start, end) in enumerate(spans):
-            if "attention_log_diagonal" in self.wanted:
+            if "attention_log_diagonal" in wanted:
                 results[row]["attention_log_diagonal"] = _array(diagonals[0][row, :, start:end].log().mean(-1))
-            if "hidden_eigenvalues" in self.wanted:
-                results[row]["hidden_eigenvalues"] = _eigenvalues(hidden_states(states[0])[row, start:end])
-        if "top_entropy" in self.wanted:
-            self._add_entropies(outputs, spans, results)
+            if "hidden_eigenvalues" in wanted:
+                results[row]["hidden_eigenvalues"] = _eigenvalues(states[0][row, start:end])
+        if "top_entropy" in wanted:
+            with logits_from(self.model, outputs) as logits:
+                for row, (start, end) in enumerate(spans):
+                    # The logits that predict a token stand one position before it; LLM-Check's code takes its own
+                    before = outputs.last_hidden_state[row, start - 1 : end - 1]
+                    entropies = [_top_entropy(logits(block[None])[0]) for block in before.split(_BLOCK)]
+                    results[row]["top_entropy"] = _array(torch.cat(entropies))
         return results
-
-    def _add_entropies(self, outputs: Any, spans: Sequence[tuple[int, int]], results: list[Inside]) -> None:
-        with logits_from(self.model, outputs) as logits:
-            for row, (start, end) in enumerate(spans):
-                # The logits that predict a token stand one position before it; LLM-Check's code takes its own
-                states = outputs.last_hidden_state[row, start - 1 : end - 1]
-                entropies = [_top_entropy(logits(block[None])[0]) for block in states.split(_BLOCK)]
-                results[row]["top_entropy"] = _array(torch.cat(entropies))
 
 
 @contextmanager
-def _attention_diagonals(layer: nn.Module) -> Iterator[list[Tensor]]:
-    """Give a list that the layer's attention adds only the diagonal of its probabilities to, (B, H, L)."""
+def _attention_diagonals(model: PreTrainedModel, layer: nn.Module) -> Iterator[list[Tensor]]:
+    """Give a list that the layer's attention adds only the diagonal of its probabilities to, (B, H, L).
+
+    Attention is computed step by step meanwhile, so that its probabilities can be seen; they are freed with the layer
+    that made them.
+    """
     diagonals: list[Tensor] = []
 
     def keep(_module: nn.Module, _arguments: object, output: object) -> None:
-        parts = output if isinstance(output, tuple) else ()
-        tensors = (part for part in parts if isinstance(part, Tensor) and part.ndim == 4)
-        weights = (part for part in tensors if part.shape[-1] == part.shape[-2])  # not keys or values
-        diagonals.extend(part.diagonal(dim1=-2, dim2=-1).float() for part in weights)
+        items = output if isinstance(output, tuple) else ()
+        tensors = (item for item in items if isinstance(item, Tensor) and item.ndim == 4)
+        weights = (item for item in tensors if item.shape[-1] == item.shape[-2])  # not keys or values
+        diagonals.extend(item.diagonal(dim1=-2, dim2=-1).float() for item in weights)
 
-    hooks = [part.register_forward_hook(keep) for part in layer.modules() if "attention" in type(part).__name__.lower()]
+    hooks = [each.register_forward_hook(keep) for each in layer.modules() if "attention" in type(each).__name__.lower()]
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
     try:
         yield diagonals
     finally:
+        model.set_attn_implementation(before)
         for hook in hooks:
             hook.remove()
     if not diagonals:
         raise TokurError(
-            "this layer does not show its attention, which llm_check_attention is computed from: leave the score out, "
-            "or choose another layer with --set llm_check_layer if the model has several kinds"
+            "this layer does not show its attention, which llm_check_attention needs: leave the score out, or choose "
+            "another layer with --set llm_check_layer"
         )
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.unfinished import beside
-
-_CANNOT_WRITE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 
 
 def cache_folder() -> Path:
@@ -26,7 +22,7 @@ def cache_folder() -> Path:
         folder = folder.expanduser().absolute()
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError) as error:  # the latter for a user without a home, as in containers
-        raise _unwritable(folder, error) from error
+        raise TokurError(f"the cache folder {folder} can't be made ({error}); set TOKUR_CACHE to another") from error
     return folder
 
 
@@ -38,26 +34,18 @@ def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
 
     Args:
         target: where the folder goes, anywhere under `cache_folder`.
-        build: fills the empty folder that it is given.
-
-    Raises:
-        TokurError: the cache can't be written (read-only, no space).
-        Exception: whatever `build` raises; nothing is placed then.
+        build: fills the empty folder that it is given; nothing is placed if it raises.
     """
     if target.is_dir():
         return target
-    with ExitStack() as stack:
+    with beside(target) as unfinished:
+        build(unfinished)
+        open_to_readers(unfinished, unfinished)
         try:
-            unfinished = stack.enter_context(beside(target))
-            build(unfinished)
-            open_to_readers(unfinished, unfinished)
-            os.rename(unfinished, target)
-        except OSError as error:
-            if target.is_dir():  # another process placed it first
-                return target
-            if error.errno in _CANNOT_WRITE:
-                raise _unwritable(target.parent, error) from error
-            raise
+            unfinished.rename(target)
+        except OSError:
+            if not target.is_dir():  # else another process placed it first
+                raise
     return target
 
 
@@ -67,8 +55,3 @@ def open_to_readers(folder: Path, like: Path) -> None:
     for file in folder.rglob("*"):
         if file.is_file():
             file.chmod(mode)
-
-
-def _unwritable(folder: Path, error: Exception) -> TokurError:
-    what = getattr(error, "strerror", None) or error
-    return TokurError(f"the cache folder {folder} can't be written ({what}); set TOKUR_CACHE to a folder that can")

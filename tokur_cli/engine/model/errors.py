@@ -1,4 +1,4 @@
-"""What the libraries raise while they load a model, in one sentence for its user."""
+"""What the libraries raise while they load a model or read a text, in one sentence for its user."""
 
 from __future__ import annotations
 
@@ -6,25 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from tokur_cli.engine.text.panics import is_panic
 from tokur_cli.records.errors import TokurError
 
 _SENTENCES = (
     # Name of a class, what its message has, what is said
     ("OutOfMemoryError", "", "{name} doesn't fit on the device: {error}"),
     ("SafetensorError", "", "the weights of {name} are damaged ({error}); get them again"),
-    (
-        "GatedRepoError",
-        "",
-        "{name} is gated: accept its licence at https://huggingface.co/{name}, then set HF_TOKEN to your token "
-        "(or run `hf auth login`)",
-    ),
+    ("GatedRepoError", "", "{name} is gated: accept its licence at https://huggingface.co/{name} and set HF_TOKEN"),
     ("RevisionNotFoundError", "", "{name} has no such revision on the Hugging Face hub"),
-    (
-        "RepositoryNotFoundError",
-        "",
-        "there is no folder {name} here and no model {name} on the Hugging Face hub; a private one needs HF_TOKEN set",
-    ),
+    ("RepositoryNotFoundError", "", "there is neither a folder {name} here nor a model of that name on the hub"),
+    ("HFValidationError", "", "there is no folder and no GGUF file {name}"),
     ("LocalEntryNotFoundError", "", "{name} isn't complete in the hub's local cache, and the hub can't be reached"),
     (
         "Exception",
@@ -54,6 +45,22 @@ _SENTENCES = (
 def first_line(error: BaseException) -> str:
     """Return an error's message up to the first line break, its type if it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def is_panic(error: BaseException) -> bool:
+    """Tell whether an exception is a panic of a library in Rust (tokenizers, safetensors), no ``Exception``."""
+    return type(error).__module__ == "pyo3_runtime"
+
+
+@contextmanager
+def tokenizing() -> Iterator[None]:
+    """Make a tokenizer's panic a TokurError about the text that it was given."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise TokurError(f"the model's tokenizer fails on this text: {first_line(error)}") from error
 
 
 @contextmanager

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokur_cli.engine.model.embedded import DEFAULT_MODEL, LANGUAGE, embedded_folder
 from tokur_cli.engine.model.errors import explained_errors, first_line
@@ -89,12 +89,7 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
     """
     from huggingface_hub import HfApi, is_offline_mode, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError, HTTPError  # type: ignore[attr-defined]  # httpx's or httpx2's
-    from huggingface_hub.utils import HFValidationError, validate_repo_id  # type: ignore[attr-defined]
 
-    try:
-        validate_repo_id(name)
-    except HFValidationError as error:
-        raise TokurError(f"there is no folder and no GGUF file {name}") from error
     if not is_offline_mode():
         try:
             info = HfApi().model_info(name, revision=revision, timeout=HUB_TIMEOUT_SECONDS)
@@ -110,13 +105,13 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
     cached = here.get(ADAPTER_CONFIG) or here.get(CONFIG)
     if cached is None:
         raise TokurError(
-            f"there is no folder {name} here, and the Hugging Face hub can't be reached and its local cache lacks "
-            f"{name}; connect, or use a local folder, a GGUF file or {DEFAULT_MODEL}"
+            f"there is no folder {name} here, and the hub can't be reached and its local cache lacks {name}; connect, "
+            f"or use a local folder, a GGUF file or {DEFAULT_MODEL}"
         )
     return Source(name, Path(cached).parent.name, **_kind_of(here.keys()))
 
 
-def _kind_of(files: Collection[str]) -> dict[str, Any]:
+def _kind_of(files: Collection[str]) -> dict[str, bool]:
     """Return what the names of a model's files say of its kind: transformers, too, takes the adapter where one is."""
     is_adapter = ADAPTER_CONFIG in files
     return {"is_adapter": is_adapter, "has_tokenizer": not is_adapter or TOKENIZER_CONFIG in files}
@@ -130,13 +125,10 @@ def causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTrai
         source.place, trust_remote_code=trust_remote_code, **source.options
     )
     names = getattr(config, "architectures", None) or []
-    causal = not names or any(each.endswith(CAUSAL_CLASS_ENDINGS) for each in names) or CAUSAL in _own_classes(config)
+    causal = not names or any(each.endswith(CAUSAL_CLASS_ENDINGS) for each in names) or _has_own_class(config)
     if config.is_encoder_decoder or auto_class(config) is None or not causal:
         what = names[0] if names else config.model_type
-        raise TokurError(
-            f"{name} ({what}) isn't a causal language model that this transformers loads; tokur needs one that "
-            "predicts the next token"
-        )
+        raise TokurError(f"{name} ({what}) isn't a causal language model that this transformers loads")
     return config
 
 
@@ -144,14 +136,14 @@ def auto_class(config: PreTrainedConfig) -> str | None:
     """Return which of transformers' classes loads a model for texts; None if none does."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    if config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or CAUSAL in _own_classes(config):
+    if config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or _has_own_class(config):
         return CAUSAL
     return MULTIMODAL if multimodal_class(config) is not None else None
 
 
-def _own_classes(config: PreTrainedConfig) -> Mapping[str, Any]:
-    """Return the classes that a model's own Python code has for transformers' ones."""
-    return getattr(config, "auto_map", None) or {}
+def _has_own_class(config: PreTrainedConfig) -> bool:
+    """Tell whether a model's own Python code has a class for texts."""
+    return CAUSAL in (getattr(config, "auto_map", None) or {})
 
 
 def multimodal_class(config: PreTrainedConfig) -> str | None:
@@ -163,8 +155,8 @@ def multimodal_class(config: PreTrainedConfig) -> str | None:
 
 def context_length_of(config: PreTrainedConfig) -> int | None:
     """Return how many positions a model has; None for any number."""
-    for part in (config, config.get_text_config(decoder=True)):
+    for each in (config, config.get_text_config(decoder=True)):
         for field in CONTEXT_LENGTH_FIELDS:
-            if isinstance(length := getattr(part, field, None), int):
+            if isinstance(length := getattr(each, field, None), int):
                 return length
     return None

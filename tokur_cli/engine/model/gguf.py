@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 from collections.abc import Callable
-from contextlib import nullcontext, redirect_stderr
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +25,8 @@ CONVERSION = "2"
 """Part of every converted folder's name; a change of what `convert_gguf` writes must change it."""
 
 MAGIC = b"GGUF"
-BYTE_LEVEL = "gpt2"
-"""GGUF's name for tokenizers over bytes."""
-SINGLE_DIGITS = "smollm"
-"""GGUF's name for SmolLM's way of splitting text: GPT-2's, but every digit stands alone."""
+BYTE_LEVEL = "gpt2"  # GGUF's name for tokenizers over bytes
+SINGLE_DIGITS = "smollm"  # its name for SmolLM's way of splitting text: GPT-2's, but every digit stands alone
 SPECIAL_TOKENS = {
     "bos_token": "bos_token_id",
     "eos_token": "eos_token_id",
@@ -66,8 +64,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
 
     auto: Any = transformers.AutoModelForCausalLM
     place = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
-    # The dequantising bar can't be turned off otherwise.
-    with nullcontext() if os.environ.get("TOKUR_DEBUG") == "1" else redirect_stderr(io.StringIO()):
+    with redirect_stderr(io.StringIO()):  # the dequantising bar can't be turned off otherwise
         with torch.device("meta"):
             plain = auto.from_config(transformers.AutoConfig.from_pretrained(**place), dtype=torch.float32)
         _load_tokenizer(file).save_pretrained(folder)

@@ -23,7 +23,7 @@ from tokur_cli.engine.model.find import (
     multimodal_class,
 )
 from tokur_cli.engine.model.imports import import_transformers
-from tokur_cli.engine.model.place import leave_layers_on_disk, place_weights, prepare_memory, resolve_dtype
+from tokur_cli.engine.model.place import leave_layers_on_disk, limit_kernel_caches, place_weights, resolve_dtype
 from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.records.errors import TokurError
 
@@ -46,8 +46,7 @@ class ModelDescription:
         dtype: of the weights: ``bfloat16``, ``float32`` or ``float16``.
         context_length: in tokens, None for a model without a limit.
         end_ids: the tokens that end its responses.
-        vocabulary_size: how many token ids it takes, not always the tokenizer's; None if its configuration does
-            not say.
+        vocabulary_size: how many token ids it takes, not always the tokenizer's; None if its config does not say.
         trust_remote_code: whether its own Python code is to be run.
         base: where its name is that of an adapter, the model that this is put on; else None.
         base_revision: the hub commit of that.
@@ -132,7 +131,7 @@ def load_language_model(
     from tokur_cli.engine.model.reordered import reorder_weights
     from tokur_cli.engine.output import Silenced
 
-    prepare_memory(request.device_map)
+    limit_kernel_caches()
     label = source.label(found.base or request.name)
     # Libraries of quantised weights draw bars and banners, on standard output too, some when they first compute
     packed = hasattr(config, "quantization_config")
@@ -160,15 +159,11 @@ def _find(
     import_transformers()
     from tokur_cli.engine.text.chat import end_token_ids
 
-    torch_dtype = resolve_dtype(request.dtype, request.device_map)
-    named, owner = (adapter.name, adapter.source) if adapter else (request.name, source)
     trusted = request.trust_remote_code
+    named, owner = (adapter.name, adapter.source) if adapter else (request.name, source)
     with explained_errors(label := source.label(adapter.base if adapter else request.name)):
         config = causal_config(source, label, trusted)
-        if adapter and adapter.source.has_tokenizer:
-            tokenizer = load_tokenizer(adapter.source, adapter.name, trusted)
-        else:
-            tokenizer = load_tokenizer(source, label, trusted)
+        tokenizer = load_tokenizer(owner if owner.has_tokenizer else source, named, trusted)
         vocabulary_size = getattr(config.get_text_config(decoder=True), "vocab_size", None)
         if adapter and vocabulary_size is not None:  # it may bring tokens of its own
             vocabulary_size = max(vocabulary_size, len(tokenizer))
@@ -177,7 +172,7 @@ def _find(
             tokenizer=tokenizer,
             name=named,
             revision=owner.revision,
-            dtype=str(torch_dtype).removeprefix("torch."),
+            dtype=str(resolve_dtype(request.dtype, request.device_map)).removeprefix("torch."),
             context_length=context_length_of(config),
             end_ids=end_token_ids(_generation_config(source), config, tokenizer),
             vocabulary_size=vocabulary_size,
@@ -232,42 +227,38 @@ def _load(
     import torch
     import transformers
 
-    from tokur_cli.engine.model.quantised import asked_for, check_method
+    from tokur_cli.engine.model.quantised import check_method, quantisation_config
 
     quantize, packed = request.quantize, getattr(config, "quantization_config", None)
-    torch_dtype = getattr(torch, dtype)
+    options: dict[str, Any] = {"dtype": getattr(torch, dtype), "trust_remote_code": request.trust_remote_code}
     kind = auto_class(config) or CAUSAL
-    if packed is not None and quantize is not None:
-        raise TokurError(f"the weights of {name} are quantised already: leave --quantize {quantize} out")
+    empty = None
     if packed is not None:
+        if quantize is not None:
+            raise TokurError(f"the weights of {name} are quantised already: leave --quantize {quantize} out")
         check_method(packed, name)
-    weights_bytes, empty = 0, None
-    if packed is None and quantize is None:  # else shapes don't tell what the packed weights take
+    elif quantize is not None:
+        options["quantization_config"] = quantisation_config(quantize, options["dtype"])
+    else:  # whose shapes tell what the weights take
         with torch.device("meta"):
-            empty = getattr(transformers, kind).from_config(
-                config, dtype=torch_dtype, trust_remote_code=request.trust_remote_code
-            )
-        weights_bytes = sum(parameter.nbytes for parameter in empty.parameters())
+            empty = getattr(transformers, kind).from_config(config, **options)
     if layers_on_disk and empty is not None:
         elsewhere = tempfile.mkdtemp(prefix="tokur-")
         atexit.register(shutil.rmtree, elsewhere, ignore_errors=True)
-        options = leave_layers_on_disk(empty, elsewhere)
+        options |= leave_layers_on_disk(empty, elsewhere)
     else:
-        options = place_weights(request, weights_bytes)
-    if quantize is not None:
-        options["quantization_config"] = asked_for(quantize, torch_dtype)
-    options |= {"config": config, "dtype": torch_dtype, "trust_remote_code": request.trust_remote_code}
+        options |= place_weights(request, sum(each.nbytes for each in empty.parameters()) if empty is not None else 0)
     whole = next(iter(getattr(config, "architectures", None) or []), None)
     try:
-        model = load_checked(source, name, kind, **options)
+        model = load_checked(source, name, kind, config=config, **options)
     except MissingWeights:
         if kind != CAUSAL or whole is None or whole != multimodal_class(config):
             raise
-        model = load_checked(source, name, MULTIMODAL, **options)
+        model = load_checked(source, name, MULTIMODAL, config=config, **options)
     if request.offload is None and not layers_on_disk and "disk" in getattr(model, "hf_device_map", {}).values():
         raise TokurError(
-            f"{name} can't be divided so that it fits on the GPUs; use a smaller model, a dtype of fewer bytes "
-            "(--dtype bfloat16), --device-map cpu or --set offload_dir"
+            f"{name} doesn't fit on the GPUs; use a smaller model, --dtype bfloat16, --device-map cpu or "
+            "--set offload_dir"
         )
     text = model.config.get_text_config(decoder=True)
     if getattr(text, "attn_logit_softcapping", None) is not None and text._attn_implementation == "sdpa":
@@ -307,14 +298,12 @@ def load_checked(
     )
     if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
         del model  # which whoever tries another class has no room for
-        raise MissingWeights(
-            f"{name} lacks weights that its config.json asks for: {missing[0]} (of {len(missing)} missing)"
-        )
+        raise MissingWeights(f"{name} lacks weights that its config.json asks for: {missing[0]} and so on")
     if mismatched := sorted(report["mismatched_keys"]):
         weight, found, wanted = mismatched[0]
         raise TokurError(
             f"the weights of {name} don't fit its config.json: {weight} has the shape {tuple(found)}, "
-            f"not {tuple(wanted)} (of {len(mismatched)} such weights)"
+            f"not {tuple(wanted)}"
         )
     if (weight := not_finite(model)) is not None:
         raise TokurError(f"the weights of {name} are damaged: {weight} has NaN or infinite entries; get them again")
@@ -324,11 +313,11 @@ def load_checked(
 
 def not_finite(model: PreTrainedModel) -> str | None:
     """Return the name of a weight that holds NaN or infinity, if one does; a sum does not hide them, and is quick."""
-    from tokur_cli.engine.model.quantised import plain_parts
+    from tokur_cli.engine.model.quantised import plain_tensors
 
     for name, weight in model.named_parameters():
-        for part in plain_parts(weight):
-            countable = part.is_floating_point() and part.itemsize > 1 and part.device.type != "meta"
-            if countable and not part.sum().isfinite() and not part.isfinite().all():
+        for tensor in plain_tensors(weight):
+            countable = tensor.is_floating_point() and tensor.itemsize > 1 and tensor.device.type != "meta"
+            if countable and not tensor.sum().isfinite() and not tensor.isfinite().all():
                 return name
     return None

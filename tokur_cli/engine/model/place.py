@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 DTYPES = ("bfloat16", "float32", "float16")
 SHARE_FOR_WEIGHTS = 0.9  # of a GPU's free memory; the rest is for activations
-ALLOCATOR_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # the first one is read from PyTorch 2.9 on
 CPU_INFO = Path("/proc/cpuinfo")
 CPU_BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16"})
 
@@ -37,28 +36,13 @@ def resolve_dtype(dtype: str, device_map: str) -> torch.dtype:
     return resolved
 
 
-def prepare_memory(device_map: str) -> None:
-    """Have the libraries keep little for shapes that no later batch has; before anything is computed.
+def limit_kernel_caches() -> None:
+    """Have oneDNN keep 64 kernels in place of 1,024, half a megabyte and more each, in each of two caches.
 
-    oneDNN keeps the compiled kernels of 1,024 shapes, in each of two caches (PyTorch's and its own), half a megabyte
-    and more each. Segments of a GPU's memory of a fixed size would be left with gaps: they grow, unless the user has
-    settings. PyTorch reads its environment when it is imported, and other engines' processes would inherit that, so the
-    allocator of this process is told; some drivers (of virtual GPUs, say) cannot.
+    They are compiled for a shape, and PyTorch and oneDNN itself have a cache each. To be called before any product.
     """
-    import torch
-
     for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
         os.environ.setdefault(name, "64")
-    if device_type(device_map) != "cuda" or sys.platform != "linux" or torch.version.hip:
-        return
-    if any(name in os.environ for name in ALLOCATOR_SETTINGS):
-        return
-    tell = getattr(torch._C, "_accelerator_setAllocatorSettings", None) or torch.cuda.memory._set_allocator_settings
-    tell("expandable_segments:True")
-    try:
-        torch.empty(1, device="cuda" if device_map in SPREADING else device_map)
-    except RuntimeError:
-        tell("expandable_segments:False")
 
 
 def count_gpus() -> int:
@@ -92,28 +76,26 @@ def place_weights(request: ModelRequest, weights_bytes: int) -> dict[str, Any]:
 
     device_map, offload = request.device_map, request.offload
     free: dict[int | str, int] = get_max_memory()
+    room = {place: int(memory * SHARE_FOR_WEIGHTS) for place, memory in free.items()}
     if offload is not None:
         if device_map not in SPREADING:
-            raise UsageError(
-                f"--set offload_dir divides the weights, and --device-map {device_map} is one place: leave one out"
-            )
-        room = {place: int(memory * SHARE_FOR_WEIGHTS) for place, memory in free.items()}
+            raise UsageError(f"--set offload_dir divides the weights, and --device-map {device_map} is one place")
         if offload.limit is not None:
             room = {place: min(memory, offload.limit) for place, memory in room.items()}
         return {"device_map": device_map, "max_memory": room, "offload_folder": offload.folder}
-    gpus = {index: int(memory * SHARE_FOR_WEIGHTS) for index, memory in free.items() if isinstance(index, int)}
+    gpus = {place: memory for place, memory in room.items() if isinstance(place, int)}
     if device_map in SPREADING and gpus:
-        roomiest_first = dict(sorted(gpus.items(), key=lambda gpu: -gpu[1]))
-        if device_map == "auto" and (len(gpus) == 1 or weights_bytes <= max(gpus.values())):
-            return {"device_map": {"": next(iter(roomiest_first))}}
+        roomiest = max(gpus, key=lambda index: gpus[index])
+        if device_map == "auto" and (len(gpus) == 1 or weights_bytes <= gpus[roomiest]):
+            return {"device_map": {"": roomiest}}
         return {"device_map": device_map, "max_memory": gpus}
     device = _device(device_map) if device_map not in SPREADING else "mps" if "mps" in free else "cpu"
     # A Mac's and an integrated GPU's memory is the main memory, and is listed in place of it
     main = free["cpu"] if "cpu" in free else max(free.values())
     if str(device) in ("cpu", "mps") and weights_bytes > main:
         raise TokurError(
-            f"loading the model needs {weights_bytes / 1e9:.1f} GB, but main memory has {main / 1e9:.1f} GB available; "
-            "use a smaller model, a dtype of fewer bytes (--dtype bfloat16) or another place (--device-map)"
+            f"the weights take {weights_bytes / 1e9:.1f} GB, and main memory has {main / 1e9:.1f} GB: use a smaller "
+            "model, --dtype bfloat16 or another --device-map"
         )
     return {"device_map": device}
 
@@ -158,12 +140,9 @@ def _device(name: str) -> torch.device:
     """Return a torch device that is there."""
     import torch
 
-    device = torch.device(name)
-    count = torch.cuda.device_count()
-    if device.type == "cuda" and count == 0:
-        raise UsageError(f"--device-map {name}: there is no CUDA device here; use cpu or auto")
+    device, count = torch.device(name), torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
-        raise UsageError(f"--device-map {name}: the CUDA devices here are cuda:0 to cuda:{count - 1}")
+        raise UsageError(f"--device-map {name}: of CUDA devices there are {count} here")
     return device
 
 
@@ -182,12 +161,7 @@ def multiplies_bfloat16_fast(device_type: str) -> bool:
 
     if device_type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return device_type == "cpu" and not CPU_BFLOAT16_FLAGS.isdisjoint(_cpu_flags())
-
-
-def _cpu_flags() -> frozenset[str]:
-    """Read the CPU's feature names; none where the system doesn't list them (macOS, Windows)."""
-    if not CPU_INFO.exists():
-        return frozenset()
-    lines = (line.partition(":") for line in CPU_INFO.read_text().splitlines())
-    return frozenset(next((value.split() for name, _, value in lines if name.strip() == "flags"), ()))
+    if device_type != "cpu" or not CPU_INFO.exists():  # as on macOS and Windows
+        return False
+    flags = re.search(r"^flags\s*:(.*)$", CPU_INFO.read_text(), re.MULTILINE)
+    return flags is not None and not CPU_BFLOAT16_FLAGS.isdisjoint(flags[1].split())

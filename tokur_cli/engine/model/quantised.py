@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _TOGETHER = 1024  # unit vectors in a product
-_SCALE_INPUTS = 64  # of which one is looked at: blocks that share a scale are not smaller in what is common
 
 
 def is_linear_map(module: nn.Module) -> bool:
@@ -88,11 +87,6 @@ def weight_of(name: str, module: nn.Module, dtype: torch.dtype, columns: Sequenc
     return torch.cat(parts, dim=1)
 
 
-def some_columns(module: nn.Module) -> range:
-    """Return numbers of columns that together tell the scales of a weight: one of each ``_SCALE_INPUTS``."""
-    return range(0, size(module)[1], _SCALE_INPUTS)
-
-
 @contextmanager
 def _without_bias(module: nn.Module) -> Iterator[None]:
     """Have a module compute without its bias, beside which a small weight would be rounded away."""
@@ -113,19 +107,19 @@ def kept_tensors(module: nn.Module) -> Iterator[Tensor]:
     A wrapper need not know any operation (torchao's know no sum), but what it wraps it must tell PyTorch.
     """
     for tensor in itertools.chain(module.parameters(), module.buffers()):
-        yield from plain_parts(tensor)
+        yield from plain_tensors(tensor)
 
 
-def plain_parts(tensor: Tensor) -> Iterator[Tensor]:
+def plain_tensors(tensor: Tensor) -> Iterator[Tensor]:
     """Yield what a tensor is made of: itself, or the integers and scales of one that a library wraps."""
     if is_traceable_wrapper_subclass(tensor):
         for name in tensor.__tensor_flatten__()[0]:
-            yield from plain_parts(getattr(tensor, name))
+            yield from plain_tensors(getattr(tensor, name))
     else:
         yield tensor
 
 
-def asked_for(quantize: str, dtype: torch.dtype) -> Any:
+def quantisation_config(quantize: str, dtype: torch.dtype) -> Any:
     """Return the config by which transformers quantises a checkpoint while it loads.
 
     Args:
@@ -150,28 +144,21 @@ def asked_for(quantize: str, dtype: torch.dtype) -> Any:
 def check_method(packed: Any, name: str) -> None:
     """Refuse a checkpoint whose ``quantization_config`` transformers passes over, to read its weights as they are.
 
-    Of what GPTQ needs, transformers names one package and trips over the other.
-
     Args:
         packed: that config, as the checkpoint's config has it.
         name: of the checkpoint, as the user typed it.
 
     Raises:
-        TokurError: it does, or a package is missing.
+        TokurError: it does.
     """
     import transformers
 
     auto: Any = transformers.quantizers.auto.AutoHfQuantizer
     fields = packed if isinstance(packed, dict) else packed.to_dict()
-    method = fields.get("quant_method")
-    if method == "gptq" and (missing := [each for each in ("gptqmodel", "optimum") if find_spec(each) is None]):
-        raise TokurError(
-            f"{name} is quantised by GPTQ, which needs {' and '.join(missing)}: pip install {' '.join(missing)}"
-        )
     if not auto.supports_quant_method(fields):
+        method = fields.get("quant_method")
         raise TokurError(
-            f"{name} is quantised by {method}, which transformers {transformers.__version__} does not load; "
-            "use a checkpoint in another format (https://huggingface.co/docs/transformers/quantization)"
+            f"{name} is quantised by {method}, which transformers {transformers.__version__} does not load"
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tokur_cli.records.errors import UsageError
 
 SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
-DEVICES = ("cpu", "cuda", "mps", "xpu", "npu", "hpu", "mlu", "musa", "sdaa", "mtia", "xla")
+DEVICES = "cpu|cuda|mps|xpu|npu|hpu|mlu|musa|sdaa|mtia|xla"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def check_device_map(name: str) -> None:
     Raises:
         UsageError: it is none.
     """
-    if name not in SPREADING and re.fullmatch(rf"({'|'.join(DEVICES)})(:\d+)?", name) is None:
+    if name not in SPREADING and re.fullmatch(rf"({DEVICES})(:\d+)?", name) is None:
         raise UsageError(
             f"unknown device map {name!r}; use {', '.join(SPREADING)} or a device such as cpu, cuda, cuda:1"
         )

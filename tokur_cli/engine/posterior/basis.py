@@ -14,12 +14,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.model.quantised import is_plain, kept_tensors, plain_parts, some_columns, weight_of
+from tokur_cli.engine.model.quantised import is_plain, kept_tensors, plain_tensors, weight_of
 from tokur_cli.engine.model.reordered import parameters_of
 from tokur_cli.engine.posterior.projections import Projection
 
 _SMALL = 1024  # sides of a weight that LAPACK decomposes within a second
 _SAMPLED = 4096  # entries that stand for a weight which is not perturbed
+_SCALE_INPUTS = 64  # blocks of a quantised weight that share a scale are not smaller in what is common
 _CHECKSUM = "blake2b"
 
 
@@ -40,7 +41,7 @@ def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
             vectors, values, _ = svds(exact.numpy(), rank, v0=start, return_singular_vectors="u")
             left = torch.from_numpy(vectors[:, np.argsort(-values)].copy())
         except ArpackError:  # values that nearly coincide, or none but 0
-            left = None
+            pass
     if left is None:
         left = torch.linalg.svd(exact, full_matrices=False).U[:, :rank]
     largest = left.gather(0, left.abs().argmax(dim=0, keepdim=True))
@@ -118,13 +119,14 @@ def weight_digest(model: PreTrainedModel, projections: Iterable[Projection], *, 
         perturbed.add(id(module))
         digest.update(f"{name} {projection.size}\n".encode())
         if not is_plain(module):
-            columns = weight_of(projection.module_name, module, projection.dtype, some_columns(module))
-            for part in (columns, *kept_tensors(module)):
-                add(name, tuple(part.shape), part)
+            some = range(0, projection.size[1], _SCALE_INPUTS)
+            columns = weight_of(projection.module_name, module, projection.dtype, some)
+            for tensor in (columns, *kept_tensors(module)):
+                add(name, tuple(tensor.shape), tensor)
     for module_name, module in model.named_modules():
         with align_module_device(module):
             for name, whole in parameters_of(module):
-                parameter = next(plain_parts(whole))
+                parameter = next(plain_tensors(whole))
                 values = parameter.flatten()
                 if id(module) not in perturbed:
                     values = values[:: max(1, values.numel() // _SAMPLED)]

@@ -75,28 +75,20 @@ def refuse_existing(folder: str, *, force: bool) -> None:
         UsageError: it is there and not empty, and not a posterior, alone, that ``force`` may replace.
     """
     path = Path(folder)
-    if not os.path.lexists(path):
-        return
-    if not path.is_dir():
-        raise UsageError(f"{folder}: is a file; give the name of a folder")
-    if not any(path.iterdir()):
+    if not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
         return
     if not (path / DESCRIPTION).is_file():
-        raise UsageError(f"{folder}: exists and holds something other than a posterior: give another -o DIR")
+        raise UsageError(f"{folder}: exists and is no posterior: give another -o DIR")
     if not force:
         raise UsageError(f"{folder}: holds a posterior already: give another -o DIR, or --force to replace it")
-    if others := list(_not_of_a_posterior(path)):
-        more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
-        raise UsageError(
-            f"{folder}: holds {others[0]}{more} beside a posterior, which --force would delete: move it "
-            "elsewhere, or give another -o DIR"
-        )
+    if other := next(_not_of_a_posterior(path), None):
+        raise UsageError(f"{folder}: holds {other}, which --force would delete: move it, or give another -o DIR")
 
 
 def _not_of_a_posterior(folder: Path) -> Iterator[str]:
     """Yield the names of what ``tokur perturb`` did not write there, in order."""
     for entry in sorted(folder.iterdir()):
         if _DRAW.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink():
-            yield from (f"{entry.name}/{part.name}" for part in sorted(entry.iterdir()) if part.name not in ADAPTER)
+            yield from (f"{entry.name}/{file.name}" for file in sorted(entry.iterdir()) if file.name not in ADAPTER)
         elif entry.name not in (DESCRIPTION, BASIS):
             yield entry.name

@@ -76,8 +76,8 @@ def keep_posterior(
     with naming(folder), replacing(Path(os.path.realpath(folder))) as place:
         place.mkdir()
         write_basis(place / BASIS, {matrix.name: matrix.basis for matrix in posterior.matrices})
-        for member in range(draws):
-            save_adapter(place / f"draw-{member}", model, posterior, member, *bare)
+        for draw in range(draws):
+            save_adapter(place / f"draw-{draw}", model, posterior, draw, *bare)
         (place / DESCRIPTION).write_text(description.as_json(), encoding="utf-8")
         open_to_readers(place, place)
         refuse_existing(folder, force=force)  # again: something may have been put there meanwhile

@@ -9,16 +9,17 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
+from tokur_cli.engine.model.quantised import size
 from tokur_cli.engine.posterior.description import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
 
 
 def save_adapter(
-    folder: Path, model: PreTrainedModel, posterior: Posterior, member: int, model_name: str, revision: str | None
+    folder: Path, model: PreTrainedModel, posterior: Posterior, draw: int, model_name: str, revision: str | None
 ) -> None:
     """Write one draw as ``adapter_config.json`` and ``adapter_model.safetensors``, float32.
 
@@ -29,7 +30,7 @@ def save_adapter(
         folder: is made.
         model: the base model.
         posterior: what is drawn from.
-        member: which draw, from 0.
+        draw: which one, from 0.
         model_name: of the base model.
         revision: its hub commit; None for local files.
     """
@@ -37,8 +38,8 @@ def save_adapter(
     for matrix in posterior.matrices:
         modules.setdefault(matrix.module_name, []).append(matrix)
     tensors: dict[str, Tensor] = {}
-    for name, parts in modules.items():
-        down, up = _factors(posterior, parts, member)
+    for name, matrices in modules.items():
+        down, up = _factors(posterior, matrices, draw)
         tensors[f"base_model.model.{name}.lora_A.weight"] = down
         tensors[f"base_model.model.{name}.lora_B.weight"] = up
     folder.mkdir()
@@ -47,20 +48,14 @@ def save_adapter(
     (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def _factors(posterior: Posterior, parts: list[PerturbedMatrix], member: int) -> tuple[Tensor, Tensor]:
-    """Return A (parts · r′, in) and B (out, parts · r′) of one module."""
-    down = torch.cat([posterior.weight_noise(part, member).T for part in parts]).contiguous()
-    up = torch.zeros(_out_features(parts[0].module), down.shape[0])
-    for index, part in enumerate(parts):
-        rows = slice(None) if part.rows is None else part.rows
-        up[rows, index * posterior.rank : (index + 1) * posterior.rank] = part.basis
+def _factors(posterior: Posterior, matrices: list[PerturbedMatrix], draw: int) -> tuple[Tensor, Tensor]:
+    """Return A (n · r′, in) and B (out, n · r′) of one module with n perturbed matrices."""
+    down = torch.cat([posterior.weight_noise(matrix, draw).T for matrix in matrices]).contiguous()
+    up = torch.zeros(size(matrices[0].module)[0], down.shape[0])
+    for index, matrix in enumerate(matrices):
+        rows = slice(None) if matrix.rows is None else matrix.rows
+        up[rows, index * posterior.rank : (index + 1) * posterior.rank] = matrix.basis
     return down, up
-
-
-def _out_features(module: nn.Module) -> int:
-    width = module.nf if isinstance(module, Conv1D) else module.out_features
-    assert isinstance(width, int)
-    return width
 
 
 def _config(
@@ -70,7 +65,7 @@ def _config(
     model_name: str,
     revision: str | None,
 ) -> dict[str, Any]:
-    ranks = {name: len(parts) * posterior.rank for name, parts in modules.items()}
+    ranks = {name: len(matrices) * posterior.rank for name, matrices in modules.items()}
     most = max(ranks.values())
     others = {name: rank for name, rank in ranks.items() if rank != most}
     return {
@@ -85,7 +80,7 @@ def _config(
         "alpha_pattern": others,
         "lora_dropout": 0.0,
         "bias": "none",
-        "fan_in_fan_out": any(isinstance(parts[0].module, Conv1D) for parts in modules.values()),
+        "fan_in_fan_out": any(isinstance(matrices[0].module, Conv1D) for matrices in modules.values()),
         "target_modules": _target_modules(model, modules.keys()),
     }
 

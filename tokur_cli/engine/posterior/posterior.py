@@ -6,7 +6,6 @@ in × r′ with i.i.d. N(0, σ²) entries. A draw is thus a LoRA adapter with B 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,8 +23,6 @@ from tokur_cli.engine.posterior.projections import Projection, find_projections
 from tokur_cli.engine.posterior.settings import PAPER, PosteriorSettings
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import replacing
-
-_TOLD_SECONDS = 10.0  # between what is told of a decomposition
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class PerturbedMatrix(Projection):
 class Posterior(PosteriorSettings):
     """q(θ | σ): independent low-rank Gaussians around the weights of the chosen projections.
 
-    Noise depends on (seed, member, matrix name, place) alone: the first members of a larger set are those of a
+    Noise depends on (seed, draw, matrix name, place) alone: the first draws of a larger set are those of a
     smaller one, and leaving a projection out changes no other.
 
     Args:
@@ -56,17 +53,17 @@ class Posterior(PosteriorSettings):
     matrices: tuple[PerturbedMatrix, ...] = field(kw_only=True)
     why: dict[str, float] | None = field(default=None, kw_only=True)
 
-    def weight_noise(self, matrix: PerturbedMatrix, member: int) -> Tensor:
-        """Return ε of draw ``member`` (0 is the first): float32, (in, r′), entries N(0, σ²)."""
-        key = (self.seed, "weight", member, matrix.name)
+    def weight_noise(self, matrix: PerturbedMatrix, draw: int) -> Tensor:
+        """Return ε of a draw (0 is the first): float32, (in, r′), entries N(0, σ²)."""
+        key = (self.seed, "weight", draw, matrix.name)
         return self.sigma * torch.from_numpy(standard_normal(key, matrix.inputs, self.rank))
 
-    def step_noise(self, matrix: PerturbedMatrix, member: int, first_step: int, steps: int) -> Tensor:
+    def step_noise(self, matrix: PerturbedMatrix, draw: int, first_step: int, steps: int) -> Tensor:
         """Return ξ of the steps ``first_step … first_step + steps``: float32, (steps, r′), entries N(0, 1).
 
         A fresh ε for the one input x of a decoding step acts only through εᵀx, which has the law of σ‖x‖ξ.
         """
-        key = (self.seed, "step", member, matrix.name)
+        key = (self.seed, "step", draw, matrix.name)
         return torch.from_numpy(standard_normal(key, steps, self.rank, first_row=first_step))
 
 
@@ -83,9 +80,9 @@ def build_posterior(
     Args:
         model: the model with its mean weights W_0.
         settings: what it is made of; r′ is at most the smaller side of each weight.
-        cache: folder of saved bases; None computes afresh and saves nothing.
-        progress: told, in a short sentence, when the decomposition has to be computed.
-        note: told, in a sentence, of a saved basis that is damaged, which is computed again.
+        cache: folder of saved bases; None saves nothing.
+        progress: called when the decomposition has to be computed.
+        note: called with what is said of a saved basis that is damaged, which is computed again.
 
     Raises:
         TokurError: no such projections, or a rank that a weight cannot have.
@@ -95,19 +92,21 @@ def build_posterior(
     for projection in projections:
         outputs, inputs = projection.size
         if not 1 <= rank <= min(outputs, inputs):
-            raise TokurError(
-                f"rank {rank} is not possible: {projection.name} is {outputs} × {inputs}, "
-                f"so a rank from 1 to {min(outputs, inputs)} is"
-            )
+            raise TokurError(f"rank {rank} is not possible: {projection.name} is {outputs} × {inputs}")
+
+    def decomposed() -> dict[str, Tensor]:
+        progress(f"computing the basis of {len(projections)} weights (once for this model)")
+        return {each.name: left_singular_vectors(each.weight(), rank) for each in projections}
+
     if cache is None:
-        return with_bases(settings, projections, _decompose(projections, rank, progress))
+        return with_bases(settings, projections, decomposed())
     saved = cache / f"{weight_digest(model, projections, rounded=False)}-rank{rank}.safetensors"
     try:
         bases = read_basis(saved, {projection.name: (projection.size[0], rank) for projection in projections})
     except (FileNotFoundError, ValueError) as error:
         if isinstance(error, ValueError):
             note(f"{saved}: {error}: the basis is computed again")
-        bases = _decompose(projections, rank, progress)
+        bases = decomposed()
         # A cache that cannot be written costs time at the next start, nothing else; a full disk is safetensors' error
         with suppress(OSError, SafetensorError), replacing(saved) as unfinished:
             write_basis(unfinished, bases)
@@ -124,18 +123,6 @@ def with_bases(
         for projection in projections
     )
     return Posterior(**settings.settings, matrices=matrices)
-
-
-def _decompose(projections: list[Projection], rank: int, progress: Callable[[str], None]) -> dict[str, Tensor]:
-    """Return U′ of each weight by its name; tell at the beginning, and from time to time, what is done."""
-    progress(f"computing the basis of {len(projections)} weights (once for this model)")
-    told, bases = time.monotonic(), {}
-    for projection in projections:
-        bases[projection.name] = left_singular_vectors(projection.weight(), rank)
-        if time.monotonic() - told >= _TOLD_SECONDS:
-            progress(f"computing the basis: {len(bases)} of {len(projections)} weights are done")
-            told = time.monotonic()
-    return bases
 
 
 def size_of(matrix: PerturbedMatrix) -> tuple[list[float], float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -91,9 +92,16 @@ def find_projections(
         raise _nothing_named(model, projections, unmatched or [targets])
     if layers is not None:
         count = 1 + max((p.layer[1] for p in projections if p.layer is not None), default=-1)
-        chosen = _in_layers(chosen, layers, count)
+        wanted = range(count)[layer_slice(layers)]
+        chosen = [p for p in chosen if p.layer is not None and p.layer[1] in wanted]
+        if not chosen:
+            raise TokurError(f'layers "{layers}" hold none of the projections; this model has layers 0 to {count - 1}')
     for projection in chosen:
-        _check(model, projection)
+        if projection.rows is None and looks_fused(projection.name.rpartition(".")[2]):
+            raise TokurError(
+                f"{projection.name} seems to hold queries, keys or values in one weight, and tokur doesn't know which "
+                f"rows are which in {model.config.model_type}: leave it out of --targets, or use another model"
+            )
     return chosen
 
 
@@ -101,38 +109,14 @@ def _nothing_named(model: PreTrainedModel, projections: list[Projection], patter
     """Return the error of patterns that match no projection, which says what there is."""
     # Without what stands before its name, a projection of linear attention could not be named
     found = sorted({".".join(p.name.split(".")[-2 if p.linear else -1 :]) for p in projections})
-    parts: dict[str, list[str]] = {}
-    for p in projections:
-        if p.name != p.module_name:
-            parts.setdefault(p.module_name.rpartition(".")[2], []).append(p.name.rpartition(".")[2])
-    known = [f"{name} is {' and '.join(sorted(set(parts[name])))}" for name in sorted(parts.keys() & set(patterns))]
     fused = [name for name in found if looks_fused(name)]
-    advice = "Name its query and key projections with --targets, as ends of names or globs."
+    advice = "name its query and key projections with --targets, as ends of names or globs"
     if fused:
-        advice = f"{', '.join(fused)} may hold queries and keys, but in an order that tokur doesn't know."
-    wanted = ", ".join(f'"{pattern}"' for pattern in patterns)
+        advice = f"{', '.join(fused)} may hold queries and keys, in an order that tokur doesn't know"
     return TokurError(
-        f"no projection of this model ({model.config.model_type}) is named {wanted}. "
-        f"It has: {', '.join(found) or 'none'}. {'. '.join([*known, advice])}"
+        f"no projection of this model ({model.config.model_type}) is named {', '.join(patterns)}; it has "
+        f"{', '.join(found) or 'none'}: {advice}"
     )
-
-
-def _check(model: PreTrainedModel, projection: Projection) -> None:
-    """Refuse a projection that cannot be perturbed, or not alone."""
-    if projection.rows is None and looks_fused(projection.name.rpartition(".")[2]):
-        raise TokurError(
-            f"{projection.name} seems to hold queries, keys or values in one weight, and tokur doesn't know which rows "
-            f"are which in this family ({model.config.model_type}): leave it out of --targets, or use another model"
-        )
-
-
-def _in_layers(projections: list[Projection], layers: str, count: int) -> list[Projection]:
-    """Keep what is in the layers of a slice over the model's ``count`` layers."""
-    wanted = range(count)[layer_slice(layers)]
-    chosen = [p for p in projections if p.layer is not None and p.layer[1] in wanted]
-    if not chosen:
-        raise TokurError(f'layers "{layers}" hold none of the projections; this model has layers 0 to {count - 1}')
-    return chosen
 
 
 def _matches(projection: Projection, pattern: str) -> bool:
@@ -176,11 +160,8 @@ def _projections(model: PreTrainedModel) -> Iterator[Projection]:
 
 
 def _layer(name: str) -> tuple[str, int] | None:
-    parts = name.split(".")
-    for place, part in enumerate(parts):
-        if part.isdecimal():
-            return ".".join(parts[:place]), int(part)
-    return None
+    found = re.match(r"(.*?)\.(\d+)(\.|$)", name)
+    return None if found is None else (found[1], int(found[2]))
 
 
 def _works(name: str, modules: Mapping[str, nn.Module], working: Collection[str]) -> bool:

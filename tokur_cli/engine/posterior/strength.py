@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -36,11 +37,11 @@ TEXTS = (
     'Question: What does the word "reluctant" mean?\nAnswer: Someone who is reluctant does not really want to do '
     "something, and does it slowly or only after being asked more than once.\n",
 )
-"""What the response of a model is measured on: part of tokur, so that it depends on nothing of the user's."""
+"""What the response of a model is measured on, whatever a user has."""
 SWEEPS = 9
 PRECISION = 1.05  # the smallest strength found too large is at most this many times the one returned
 _FARTHEST = 30.0  # how many times the strength changes between two sweeps at most
-_MEMBERS = 2  # draws that the mean is over
+_NUM_DRAWS = 2  # draws that the mean is over
 # Significant digits of a strength that is chosen: more would only tell one processor's rounding from another's
 _DIGITS = 2
 
@@ -76,39 +77,44 @@ def suitable_strength(
 
     Args:
         model: the model with its mean weights W_0.
-        posterior: what is drawn from; its strength and its seed are not looked at.
+        posterior: what is drawn from; its strength and its seed do not count.
         encode: from text to token ids, with the special tokens that a text begins with, as many as the model takes.
         batch_tokens: positions in a batch, all draws counted.
         cache: folder of what was found before.
-        progress: told, in a short sentence, when it has to be measured.
+        progress: called when it has to be measured.
 
     Raises:
         TokurError: no strength suits, or memory does not suffice.
     """
     texts = [encode(text) for text in TEXTS]
     responses = [TokenizedResponse(ids[:1], ids[1:]) for ids in texts if len(ids) > 1]
-    posterior = replace(posterior, seed=PAPER.seed)
-    kept = cache / f"{_key(model, posterior, texts)}.json"
-    found = _read(kept)
-    if found is None:
-        progress("measuring how far draws move this model (once for this model)")
+    # What the outcome depends on: the weights, what is perturbed, the texts' ids, the rule
+    of = {name: value for name, value in posterior.settings.items() if name not in ("sigma", "seed")}
+    parts = (weight_digest(model, ()), str(model.dtype), of, texts, PAPER.sigma, MOST_KL, _NUM_DRAWS)
+    kept = cache / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}.json"
+    with suppress(TokurError):
+        return read_json(str(kept), Strength, "tokur score")
+    progress("measuring how far draws move this model (once for this model)")
 
-        def divergence(sigma: float) -> float:
-            draws = Draws(replace(posterior, sigma=sigma), _MEMBERS)
-            scorer = Scorer(model, draws, batch_tokens=batch_tokens, compare=True)
-            values = []
-            for _, result in scorer.score(responses):
-                if isinstance(result, TokurError):
-                    raise result
-                values.append(result["kl"])
-            return float(np.concatenate(values).mean(dtype=np.float64))
+    def divergence(sigma: float) -> float:
+        draws = Draws(replace(posterior, sigma=sigma, seed=PAPER.seed), _NUM_DRAWS)
+        scorer = Scorer(model, draws, batch_tokens=batch_tokens, compare=True)
+        values = []
+        for _, result in scorer.score(responses):
+            if isinstance(result, TokurError):
+                raise result
+            values.append(result["kl"])
+        return float(np.concatenate(values).mean(dtype=np.float64))
 
-        found = _chosen(divergence)
-        _keep(kept, found)
+    found = _suitable(divergence)
+    # A cache that cannot be written costs time at the next start, nothing else
+    with suppress(OSError), replacing(kept) as unfinished:
+        unfinished.write_text(json.dumps(asdict(found)))
     return found
 
 
-def _chosen(divergence: Callable[[float], float]) -> Strength:
+def _suitable(divergence: Callable[[float], float]) -> Strength:
+    """Return the paper's strength, or the largest whose divergence is within ``MOST_KL``, to two digits."""
     paper_kl = divergence(PAPER.sigma)
     if paper_kl <= MOST_KL:
         return Strength(PAPER.sigma, paper_kl, paper_kl)
@@ -124,8 +130,8 @@ def _chosen(divergence: Callable[[float], float]) -> Strength:
         sigma = float(f"{largest_sigma(rounded, MOST_KL, start=PAPER.sigma):.{_DIGITS}g}")
     except TokurError:  # which speaks of a tolerance that the user can choose
         raise TokurError(
-            f"no strength suits this model: even σ = {min(measured):g} moves its predictions by more than {MOST_KL:g} "
-            "nats a token: give one with --sigma"
+            f"no strength suits this model: even σ = {min(measured):g} moves it by more than {MOST_KL:g} nats a token: "
+            "give one with --sigma"
         ) from None
     return Strength(sigma, measured[sigma], paper_kl)
 
@@ -166,13 +172,12 @@ def largest_sigma(divergence: Callable[[float], float], tolerance: float, *, sta
     if inside is None:
         assert outside is not None
         raise TokurError(
-            f"even σ = {outside[0]:.3g} moves the model further ({outside[1]:.3g} nats) than the tolerance "
-            f"({tolerance:g} nats): allow more with --tolerance"
+            f"even σ = {outside[0]:.3g} moves the model by {outside[1]:.3g} nats a token, more than {tolerance:g}"
         )
     if outside is None:
         raise TokurError(
-            f"at σ = {inside[0]:.3g} the model still moves less ({inside[1]:.3g} nats) than the tolerance "
-            f"({tolerance:g} nats): these projections hardly matter to it; ask for less with --tolerance"
+            f"σ = {inside[0]:.3g} moves the model by {inside[1]:.3g} nats a token, less than {tolerance:g}: these "
+            "projections hardly matter to it"
         )
     return inside[0]
 
@@ -190,27 +195,3 @@ def _between(inside: tuple[float, float], outside: tuple[float, float], toleranc
     if inside[1] > 0 and math.isfinite(outside[1]):
         share = math.log(tolerance / inside[1]) / math.log(outside[1] / inside[1])
     return float(inside[0] * (outside[0] / inside[0]) ** min(max(share, 0.1), 0.9))
-
-
-def _key(model: PreTrainedModel, posterior: Posterior, texts: list[list[int]]) -> str:
-    """Return what tells what the response depends on: the weights, what is perturbed, the text's ids, the rule."""
-    of = {name: value for name, value in posterior.settings.items() if name not in ("sigma", "seed")}
-    parts = (weight_digest(model, ()), str(model.dtype), of, texts, PAPER.sigma, MOST_KL, _MEMBERS)
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def _read(path: Path) -> Strength | None:
-    """Return what is kept; None where there is nothing, or nothing that can be used."""
-    try:
-        return read_json(str(path), Strength, "tokur score")
-    except TokurError:
-        return None
-
-
-def _keep(path: Path, strength: Strength) -> None:
-    """Write what was found; a cache that cannot be written costs time at the next start, nothing else."""
-    try:
-        with replacing(path) as unfinished:
-            unfinished.write_text(json.dumps(asdict(strength)))
-    except OSError:
-        return

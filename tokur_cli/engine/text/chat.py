@@ -10,9 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers.utils.chat_template_utils import _compile_jinja_template
 
-from tokur_cli.engine.text.panics import tokenizing
-from tokur_cli.engine.text.templates import fill_chat
+from tokur_cli.engine.model.errors import tokenizing
+from tokur_cli.engine.text.templates import chat_date
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 
@@ -43,44 +44,47 @@ def render(
     tools: Messages | None = None,
     date: datetime | None = None,
 ) -> str:
-    """Return the text of a conversation.
+    """Return the text of a conversation, as transformers renders it, but on one date.
 
     Args:
-        tokenizer: has the chat template; a class that overrides ``apply_chat_template`` is asked itself.
+        tokenizer: has the chat template.
         messages: the turns.
         answer_follows: the text ends where the model's answer begins.
         tools: definitions of tools that the model may call.
-        date: what the template is given as today's; None for the usual one.
+        date: what the template is given as today's; None for that of ``chat_date``.
 
     Raises:
         TokurError: the template, or the tokenizer's own code, fails with these messages.
     """
     # As transformers does: templates ask whether a field is there, not whether it is null
     turns = [{name: value for name, value in message.items() if value is not None} for message in messages]
+    options: dict[str, Any] = {} if tools is None else {"tools": [dict(tool) for tool in tools]}
+    options |= {"tokenize": False, "add_generation_prompt": answer_follows}
     try:
-        if type(tokenizer).apply_chat_template is not PreTrainedTokenizerBase.apply_chat_template:
-            given: dict[str, Any] = {} if tools is None else {"tools": [dict(tool) for tool in tools]}
-            return str(
-                tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=answer_follows, **given)
-            )
-        template, tokens = tokenizer.get_chat_template(), tokenizer.special_tokens_map
-        text = fill_chat(template, turns, tokens, answer_follows, tools, date)
+        if (usual := chat_date(default_template(tokenizer))) is not None:
+            # transformers keeps what it has compiled, and takes no function as an argument
+            compiled = _compile_jinja_template(tokenizer.get_chat_template(tools=options.get("tools")))
+            compiled.globals["strftime_now"] = (date or usual).strftime
+        text = str(tokenizer.apply_chat_template(turns, **options))
         asked = next((turn["content"] for turn in turns if turn.get("role") == "user" and "content" in turn), "")
         if isinstance(asked, str) and asked.strip() not in text:  # templates for images may look for parts alone
-            with suppress(TokurError):
-                in_parts = fill_chat(template, _in_parts(turns), tokens, answer_follows, tools, date)
+            with suppress(Exception):
+                in_parts = str(tokenizer.apply_chat_template([_in_parts(turn) for turn in turns], **options))
                 text = in_parts if asked.strip() in in_parts else text
         return text
-    except Exception as error:  # a tokenizer's own code may raise anything
+    except Exception as error:  # a template is a program
         raise TokurError(f"the model's chat template refuses these messages: {error}") from error
 
 
-def _in_parts(turns: Messages) -> list[dict[str, Any]]:
-    """Return turns whose words are lists of one part, as models that take images, too, are given them."""
-    return [
-        {name: [{"type": "text", "text": value}] if name == "content" else value for name, value in turn.items()}
-        for turn in turns
-    ]
+def _in_parts(turn: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a turn whose words are a list of one part, as models that take images, too, are given them."""
+    return {name: [{"type": "text", "text": said}] if name == "content" else said for name, said in turn.items()}
+
+
+def default_template(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Return the chat template, of several the default one; empty without one."""
+    found = tokenizer.chat_template or ""
+    return found if isinstance(found, str) else str(found.get("default", ""))
 
 
 @dataclass(frozen=True)
@@ -141,19 +145,6 @@ def thinking_form(tokenizer: PreTrainedTokenizerBase) -> ThinkingForm:
     return ThinkingForm(opening, THINK_BEGINS[begun:], THINK_ENDS)
 
 
-@dataclass(frozen=True)
-class _AssistantTurn:
-    """How a chat template writes an assistant's turn.
-
-    Args:
-        opening: the text between a user's words and the assistant's, without white space at its ends.
-        end: the end token that follows the assistant's words.
-    """
-
-    opening: str
-    end: int
-
-
 class Ending:
     """Tells which token ended a response that is known as text alone.
 
@@ -171,30 +162,24 @@ class Ending:
 
     def stop_token_for(self, prompt: str | Sequence[int]) -> int | None:
         """Return the token that ends a response to this prompt; None where the model has no end token."""
-        turn = self._assistant_turn
-        if turn is not None and turn.opening in self._text(prompt):
-            return turn.end
+        if not isinstance(prompt, str):
+            with tokenizing():
+                prompt = str(self.tokenizer.decode(list(prompt), clean_up_tokenization_spaces=False))
+        if self._assistant_turn is not None and self.opens_answer(prompt):
+            return self._assistant_turn[1]
         default = self.tokenizer.eos_token_id
         return int(default) if default is not None else next(iter(self.end_ids), None)
 
     def opens_answer(self, text: str) -> bool:
         """Return whether a text holds what the template puts between a user's words and the assistant's."""
-        turn = self._assistant_turn
-        return turn is not None and turn.opening in text
-
-    def _text(self, prompt: str | Sequence[int]) -> str:
-        if isinstance(prompt, str):
-            return prompt
-        with tokenizing():
-            return str(self.tokenizer.decode(list(prompt), clean_up_tokenization_spaces=False))
+        return self._assistant_turn is not None and self._assistant_turn[0] in text
 
     @cached_property
-    def _assistant_turn(self) -> _AssistantTurn | None:
-        """How the template writes any assistant's turn: our own words show where it begins and what follows it."""
+    def _assistant_turn(self) -> tuple[str, int] | None:
+        """What the template puts before an assistant's words, white space apart, and the end token after them."""
         if not self.tokenizer.chat_template:
             return None
-        question = {"role": "user", "content": _ASKED}
-        answer = {"role": "assistant", "content": _ANSWERED}
+        question, answer = {"role": "user", "content": _ASKED}, {"role": "assistant", "content": _ANSWERED}
         # Some templates end no turn: what ends it then is the token that begins the user's next one
         for messages in ([question, answer], [question, answer, question]):
             try:
@@ -206,5 +191,5 @@ class Ending:
             with tokenizing():
                 ids = self.tokenizer(following, add_special_tokens=False)["input_ids"]
             if ids and ids[0] in self.end_ids:
-                return _AssistantTurn(prompt.rpartition(_ASKED)[2].strip(), ids[0])
+                return prompt.rpartition(_ASKED)[2].strip(), ids[0]
         return None

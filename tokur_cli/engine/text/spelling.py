@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from transformers import PreTrainedTokenizerBase
@@ -17,8 +17,7 @@ class Spelling:
     """Finds the ids of tokens by what they spell.
 
     A token is known by the bytes that it adds to a text or, as some programs write it, by its name in the vocabulary
-    (``Ġthe``, ``▁the``). vLLM spells a character that several tokens make with the last of them and writes the others
-    as empty strings; their ids are known if the character's bytes are divided into so many tokens in one way only.
+    (``Ġthe``, ``▁the``).
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -26,37 +25,13 @@ class Spelling:
 
     def ids_from_strings(self, strings: Sequence[TokenString]) -> list[int] | None:
         """Return the one sequence of ids that is spelled so; None if there is none or there are several."""
-        found: list[int] = []
-        parts = 1  # tokens that the next string stands for
-        for string in strings:
-            data = string.encode() if isinstance(string, str) else string
-            if not data:
-                parts += 1
-                continue
-            divisions = list(self._divisions(data, parts))
-            if len(divisions) != 1:
-                return self._named(strings)
-            found += divisions[0]
-            parts = 1
-        return found if parts == 1 else None
-
-    def _named(self, strings: Sequence[TokenString]) -> list[int] | None:
+        by_bytes = [self._ids_by_bytes.get(each.encode() if isinstance(each, str) else each) for each in strings]
         vocabulary = self.tokenizer.get_vocab()
-        ids = [vocabulary.get(string) if isinstance(string, str) else None for string in strings]
-        return None if None in ids else [index for index in ids if index is not None]
-
-    def _divisions(self, data: bytes, parts: int) -> Iterator[list[int]]:
-        """Yield every way to divide bytes into tokens, of which all but the last end within a character."""
-        if parts == 1:
-            index = self._ids_by_bytes.get(data)
-            if index is not None:
-                yield [index]
-            return
-        for end in range(1, len(data) - parts + 2):
-            index = self._ids_by_bytes.get(data[:end])
-            if index is not None and data[end] & 0xC0 == 0x80:  # what follows continues a character
-                for rest in self._divisions(data[end:], parts - 1):
-                    yield [index, *rest]
+        by_name = [vocabulary.get(each) if isinstance(each, str) else None for each in strings]
+        for ids in (by_bytes, by_name):
+            if (found := [index for index in ids if index is not None]) and len(found) == len(ids):
+                return found
+        return None
 
     def text(self, index: int) -> str:
         """Return what a token adds to a text, its spaces included; empty for an id that the tokenizer does not have.
@@ -90,11 +65,9 @@ class Spelling:
         return bytes.fromhex(name[3:5]) if is_byte else None
 
     def _bytes(self, name: str) -> bytes:
-        if name in self._added:
-            return name.encode()
-        if self._is_of_bytes(name):
+        if name not in self._added and self._is_of_bytes(name):
             return bytes(self._bytes_by_character[character] for character in name)
-        return name.replace("▁", " ").encode()
+        return (name if name in self._added else name.replace("▁", " ")).encode()
 
     def _is_of_bytes(self, name: str) -> bool:
         return bool(self._bytes_by_character) and self._bytes_by_character.keys() >= set(name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -11,9 +13,9 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from tokur_cli.engine.model.errors import tokenizing
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
-from tokur_cli.engine.text.chat import Ending, ThinkingForm, render, thinking_form
-from tokur_cli.engine.text.panics import tokenizing
+from tokur_cli.engine.text.chat import Ending, ThinkingForm, default_template, render, thinking_form
 from tokur_cli.engine.text.spelling import Spelling, TokenString
 from tokur_cli.engine.text.templates import chat_date
 from tokur_cli.records.errors import TokurError
@@ -23,14 +25,6 @@ Offsets = list[tuple[int, int]]
 
 _REPLACEMENT = "\ufffd"  # what a decoder writes for bytes that are not a whole character
 _BYTES_PER_CHARACTER = 4  # at most, in UTF-8: after as many tokens a character is whole or broken for good
-
-
-def _unmoved(position: int) -> int:
-    return position
-
-
-def _has_thought(response: str) -> bool:
-    return THINK_BEGINS.strip() in response or THINK_ENDS.strip() in response
 
 
 def _composed_from(text: str) -> Offsets:
@@ -55,9 +49,8 @@ class LocatedResponse:
         tokens: the ids.
         offsets: T spans [start, end) of code points in the response's text, without gaps between them; several
             tokens that make one character carry the same span, special tokens an empty one.
-        exact: whether the ids are the response's own, not those of its text tokenized anew.
-        without_thought: whether its prompt opens the model's reasoning and it has none, so that it was put after an
-            empty one.
+        exact: whether the ids are the response's own, not those of its text tokenized again.
+        without_thought: whether it has no reasoning where its prompt opens one, and so was put after an empty one.
     """
 
     tokens: TokenizedResponse
@@ -101,20 +94,14 @@ class ResponseTokenizer:
 
     @property
     def chat_date(self) -> str | None:
-        """The date, YYYY-MM-DD, that the chat template is told of in place of today's; None if it asks for none."""
-        date = chat_date(self._template)
+        """The date, YYYY-MM-DD, that the chat template is given as today's; None if it asks for none."""
+        date = chat_date(default_template(self.tokenizer))
         return None if date is None else (self._date or date).date().isoformat()
 
     @property
     def takes_tools(self) -> bool:
         """Whether the chat template tells the model of tools."""
-        return "tools" in self._template
-
-    @property
-    def _template(self) -> str:
-        """The chat template, of several the default one; empty without one."""
-        found = self.tokenizer.chat_template or ""
-        return found if isinstance(found, str) else str(found.get("default", ""))
+        return "tools" in default_template(self.tokenizer)
 
     def holds_control_tokens(self, text: str) -> bool:
         """Return whether a text has any sign of the model's chats: it was made by a chat template then."""
@@ -205,15 +192,16 @@ class ResponseTokenizer:
             prompt_ids = self._encode(prompt, special_tokens) if isinstance(prompt, str) else list(prompt)
             ids, offsets = exact_ids, self.locate(exact_ids, response)
         elif isinstance(prompt, str):
-            text = response
-            place: Callable[[int], int] = _unmoved
-            if self.has_chat_template and finish_reason != "length" and not _has_thought(response):
+            has_thought = any(mark.strip() in response for mark in (THINK_BEGINS, THINK_ENDS))
+            if self.has_chat_template and finish_reason != "length" and not has_thought:
                 after_thought = self._thinking.after_empty_thought(prompt)
                 prompt, without_thought = after_thought, after_thought != prompt
             if response.startswith(THINK_BEGINS) and THINK_ENDS in response and self.ending.opens_answer(prompt):
                 text, place = self._thinking.write(response)
-            prompt_ids, ids, offsets = self._encode_together(prompt, text, special_tokens)
-            offsets = [(place(start), place(end)) for start, end in offsets]
+                prompt_ids, ids, offsets = self._encode_together(prompt, text, special_tokens)
+                offsets = [(place(start), place(end)) for start, end in offsets]
+            else:
+                prompt_ids, ids, offsets = self._encode_together(prompt, response, special_tokens)
         else:
             _, ids, offsets = self._encode_together("", response, special_tokens=False)
             prompt_ids = list(prompt)
@@ -241,13 +229,10 @@ class ResponseTokenizer:
     def _spelled(self, strings: Sequence[TokenString], response: str) -> list[int] | None:
         """Return the ids of the tokens that are spelled so; None if they do not spell the response."""
         ids = self.spelling.ids_from_strings(strings)
-        if not ids:
-            return None
-        try:
-            self.locate(ids, response)
-        except TokurError:
-            return None
-        return ids
+        with suppress(TokurError):
+            if ids and self.locate(ids, response):
+                return ids
+        return None
 
     def locate(self, ids: Sequence[int], response: str) -> Offsets:
         """Return each token's span in the response that the ids spell.
@@ -276,25 +261,19 @@ class ResponseTokenizer:
             return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def _spans(self, ids: Sequence[int], decoded: str) -> Offsets | None:
-        """Return each token's span in the decoded text; None if they cannot be told."""
-        pieces = [self._piece(index) for index in ids]
+        """Return each token's span in the decoded text; None if they cannot be found."""
+        for index in set(ids) - self._pieces.keys():
+            self._pieces[index] = self.decode([index])
+        pieces = [self._pieces[index] for index in ids]
         if "".join(pieces) != decoded:  # bytes of one character in several tokens, or spaces that depend on neighbours
             return self._spans_in_context(ids, decoded)
-        spans, start = [], 0
-        for piece in pieces:
-            spans.append((start, start + len(piece)))
-            start += len(piece)
-        return spans
-
-    def _piece(self, index: int) -> str:
-        if index not in self._pieces:
-            self._pieces[index] = self.decode([index])
-        return self._pieces[index]
+        ends = list(itertools.accumulate(map(len, pieces)))
+        return list(zip([0, *ends], ends, strict=False))
 
     def _spans_in_context(self, ids: Sequence[int], decoded: str) -> Offsets | None:
         """Measure each token by decoding a short stretch with and without it.
 
-        The stretch begins anew at each whole character, so the time stays linear; the tokens of one character share
+        The stretch begins again at each whole character, so the time stays linear; the tokens of one character share
         its span.
         """
         spans: Offsets = []
@@ -355,15 +334,11 @@ class ResponseTokenizer:
         """
         normalizer = self.tokenizer.backend_tokenizer.normalizer
         composed = unicodedata.normalize("NFC", text)
-        if (
-            composed == text
-            or normalizer is None
-            or normalizer.normalize_str(text) != normalizer.normalize_str(composed)
-        ):
+        if normalizer is None or normalizer.normalize_str(text) != normalizer.normalize_str(composed):
             composed = text
         encoding = self.tokenizer(composed, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         ids, spans = encoding["input_ids"], encoding["offset_mapping"]
-        if composed is text:
+        if composed == text:
             return ids, spans
         bounds = _composed_from(text)
         return ids, [
