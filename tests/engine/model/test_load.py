@@ -246,7 +246,7 @@ def test_load_from_the_hub_takes_config_tokenizer_and_weights_of_one_commit(tmp_
     assert load("org/tiny").revision == "c0ffee"
     assert asked == {("org/tiny", "c0ffee", False)}
     monkeypatch.setattr(huggingface_hub, "is_offline_mode", lambda: True)
-    for name, said in (("no such folder", "no folder and no GGUF file"), ("org/tiny", "local cache lacks org/tiny")):
+    for name, said in (("no such folder", "no folder and no GGUF file"), ("org/tiny", "nor is it in its cache")):
         with pytest.raises(TokurError, match=said):
             load(name)
 

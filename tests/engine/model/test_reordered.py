@@ -1,8 +1,6 @@
 import copy
 import platform
-import weakref
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,7 +26,7 @@ pytestmark = pytest.mark.skipif(
     not hardware.multiplies_bfloat16_fast("cpu"), reason="this processor does not multiply bfloat16"
 )
 BOUNDS = {torch.bfloat16: {"rtol": 1e-2, "atol": 1e-2}, torch.float32: {"rtol": 0, "atol": 1e-5}}
-FAMILIES = "llama", "qwen2", "gemma2", "gpt2", "phi3", "gpt_neox"
+FAMILIES = "llama", "gemma2", "gpt2"
 RESPONSES = [TokenizedResponse(range(5, 5 + prompt), range(60, 60 + length)) for prompt, length in ((7, 40), (3, 9))]
 
 
@@ -45,7 +43,7 @@ def kinds(model):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_scores_and_generated_tokens_are_the_same_to_the_last_bit(family):
+def test_reorder_weights_scores_and_generated_tokens_are_the_same_to_the_last_bit(family):
     model, reordered = two_models(family)
     changed = {name for name, kind in kinds(reordered).items() if kind is ReorderedLinear}
     assert changed == kinds(model).keys() - ({"lm_head"} if model.config.tie_word_embeddings else set())
@@ -65,7 +63,7 @@ def test_scores_and_generated_tokens_are_the_same_to_the_last_bit(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_in_float32_scores_are_the_same_up_to_rounding(family):
+def test_reorder_weights_in_float32_scores_are_the_same_up_to_rounding(family):
     model, reordered = two_models(family, torch.float32)
     assert ReorderedLinear in kinds(reordered).values() or family == "gpt2"
     expected, got = (dict(Scorer(m, Draws(build_posterior(m), 2)).score(RESPONSES)) for m in (model, reordered))
@@ -76,7 +74,7 @@ def test_in_float32_scores_are_the_same_up_to_rounding(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_is_read_of_weights_is_what_was_there(family):
+def test_parameters_of_are_what_was_there(family):
     model, reordered = two_models(family)
     modules = dict(reordered.named_modules())
     for name, module in model.named_modules():
@@ -89,17 +87,17 @@ def test_what_is_read_of_weights_is_what_was_there(family):
     assert weight_digest(model, first) == weight_digest(reordered, second)
 
 
-@pytest.mark.parametrize("shape", [(1, 48), (3, 5), (257, 33), (2048, 640)])
+@pytest.mark.parametrize("shape", [(3, 5), (257, 33)])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("dtype", "other"), [(torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)])
-def test_products_are_those_of_the_linear_map(shape, bias, dtype, other):
+def test_reordered_linear_products_are_those_of_the_linear_map(shape, bias, dtype, other):
     torch.manual_seed(0)
     plain = nn.Sequential(nn.Linear(*shape[::-1], bias=bias)).to(dtype).requires_grad_(False)
     exact = copy.deepcopy(plain).double()
     reordered = copy.deepcopy(plain)
     reorder_weights(reordered)
     assert type(reordered[0]) is ReorderedLinear
-    for rows in ((), (0,), (1,), (12,), (300,), (2, 7), (1, 0), (2, 3, 4)):
+    for rows in ((), (0,), (300,), (2, 3, 4)):
         inputs = torch.randn(*rows, shape[1], dtype=dtype)
         if dtype == torch.bfloat16:
             assert torch.equal(reordered(inputs), plain(inputs))
@@ -111,17 +109,7 @@ def test_products_are_those_of_the_linear_map(shape, bias, dtype, other):
         reordered(torch.randn(3, shape[1], dtype=other))
 
 
-def test_no_weight_is_kept_twice():
-    model = tiny_model("llama").bfloat16()
-    linear = model.model.layers[0].mlp.up_proj
-    weight = weakref.ref(linear.weight)
-    reorder_weights(model)
-    assert weight() is None
-    assert not list(linear.parameters())
-    assert model.dtype == torch.bfloat16
-
-
-def test_the_file_that_weights_came_from_is_let_go(tmp_path):
+def test_reorder_weights_the_file_that_weights_came_from_is_let_go(tmp_path):
     folder = tiny_model_folder(tmp_path, tie_word_embeddings=True)
     loaded = load_language_model(ModelRequest(str(folder), dtype="float32", device_map="cpu")).model
     assert ReorderedLinear in kinds(loaded).values()
@@ -129,7 +117,7 @@ def test_the_file_that_weights_came_from_is_let_go(tmp_path):
     assert loaded.lm_head.weight is loaded.model.embed_tokens.weight
 
 
-def test_a_tied_head_is_copied_where_memory_has_room(monkeypatch):
+def test_reorder_weights_a_tied_head_is_copied_where_memory_has_room(monkeypatch):
     model = tiny_model("llama", tie_word_embeddings=True)
     exact = copy.deepcopy(model)
     with monkeypatch.context() as patched:
@@ -144,7 +132,7 @@ def test_a_tied_head_is_copied_where_memory_has_room(monkeypatch):
         torch.testing.assert_close(one(ids).logits, exact(ids).logits)
 
 
-def test_a_copy_is_reordered_too():
+def test_reordered_linear_a_copy_is_reordered_too():
     model, reordered = two_models("llama")
     copied = copy.deepcopy(reordered)
     ids = torch.arange(9)[None]
@@ -154,7 +142,7 @@ def test_a_copy_is_reordered_too():
     assert torch.equal(copied.get_submodule(place).weight, model.get_submodule(place).weight)
 
 
-def test_what_is_shared_hooked_quantised_or_computed_otherwise_stays_as_it_is():
+def test_reorder_weights_what_is_shared_hooked_quantised_or_computed_otherwise_stays_as_it_is():
     class Quantised(torch.Tensor):
         dtype = torch.bfloat16
 
@@ -176,19 +164,7 @@ def test_what_is_shared_hooked_quantised_or_computed_otherwise_stays_as_it_is():
     assert kinds(model) == expected
 
 
-@pytest.mark.parametrize("wrong", [None, lambda *_: torch.zeros(2, 4)], ids=["missing", "another meaning"])
-def test_weights_stay_where_pytorch_has_no_such_operation(wrong, monkeypatch):
-    operations = SimpleNamespace(mkldnn=SimpleNamespace(_reorder_linear_weight=lambda weight: weight))
-    if wrong is not None:
-        operations.mkldnn._linear_pointwise = wrong
-    model = tiny_model("llama")
-    with monkeypatch.context() as patched:
-        patched.setattr(torch, "ops", operations)
-        reorder_weights(model)
-    assert set(kinds(model).values()) == {nn.Linear}
-
-
-def test_loading_reorders_what_the_processor_multiplies(tmp_path, monkeypatch):
+def test_load_reorders_what_the_processor_multiplies(tmp_path, monkeypatch):
     folder = str(tiny_model_folder(tmp_path))
 
     def loaded(dtype):

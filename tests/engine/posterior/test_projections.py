@@ -104,14 +104,10 @@ def test_find_projections_targets_are_ends_of_names_or_globs():
 
 
 def test_unknown_targets_name_what_was_found():
-    with pytest.raises(TokurError, match=r'named wq; .*down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj'):
+    with pytest.raises(TokurError, match=r"named wq; .*down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"):
         find_projections(tiny_model("llama"), "wq,k_proj")
     with pytest.raises(TokurError, match="is named"):
         find_projections(tiny_model("llama"), ",")
-
-
-def test_output_head_is_never_perturbed():
-    assert not any("lm_head" in p.name for p in find_projections(tiny_model("llama", tie_word_embeddings=False), "*"))
 
 
 # --- what a text goes through, and queries and keys alone
@@ -180,12 +176,6 @@ def test_find_projections_none_of_a_tower_for_images_is_perturbed(family):
     }
     with pytest.raises(TokurError, match="no projection"):
         find_projections(model, "*vision_tower*,*visual*")
-
-
-def test_find_projections_layers_that_attend_to_images_alone_are_not_perturbed():
-    model = more("mllama")
-    assert {p.layer[1] for p in find_projections(model)} == {0, 2}
-    assert count_layers(model, find_projections(model)) == (2, 3)
 
 
 def test_find_projections_linear_attention_is_perturbed_only_where_it_is_named():

@@ -49,8 +49,8 @@ class Encoder:
             raise TokurError(f"{name} has no padding token, so it can't read texts in batches; use another model")
         model.tokenizer.padding_side = "right"  # on the left, it would move the absolute positions of the texts
         # A table of positions may begin with some that no token takes (RoBERTa's)
-        for name, module in model.named_modules():
-            if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+        for place, module in model.named_modules():
+            if place.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
                 room = module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
                 model.max_seq_length = min(model.max_seq_length, room)
         self.model = model
@@ -218,7 +218,7 @@ def _find(name: str, progress: Callable[[str], None]) -> tuple[Source, PreTraine
     import_transformers()
     path = Path(name).expanduser()
     if name == DEFAULT_SIMILARITY_MODEL:
-        source = Source(str(embedded_folder(SIMILARITY, progress)), from_cache=True)
+        source = Source(str(embedded_folder(SIMILARITY, progress)))
     elif path.exists():
         source = Source(str(path))
     else:
@@ -233,10 +233,9 @@ def _load(
     """Load a model of sentence-transformers, which by itself would make up weights that aren't there."""
     import sentence_transformers
 
-    with explained_errors(source.label(name)):
-        load_tokenizer(source, name)
-        # Nothing reads what BERT's pooler makes of the first token
-        load_checked(source, name, auto, unused=("pooler.",), config=config, dtype=torch.float32, device_map="meta")
+    load_tokenizer(source, name)
+    # Nothing reads what BERT's pooler makes of the first token
+    load_checked(source, name, auto, unused=("pooler.",), config=config, dtype=torch.float32, device_map="meta")
     logger = logging.getLogger("sentence_transformers")
     logger.handlers = [_Refusal()]
     logger.propagate = os.environ.get("TOKUR_DEBUG") == "1"

@@ -44,7 +44,7 @@ class InsideView(LayerView):
             TokurError: the layer does not show its attention.
         """
         sequences = [[*response.prompt_ids, *response.response_ids] for response in responses]
-        spans = [(len(response.prompt_ids), response.length) for response in responses]
+        spans = [(len(each.prompt_ids), len(ids)) for each, ids in zip(responses, sequences, strict=True)]
 
         def compute(batch: Sequence[int]) -> list[Inside]:
             return self._features([sequences[index] for index in batch], [spans[index] for index in batch], wanted)

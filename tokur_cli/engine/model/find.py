@@ -30,7 +30,6 @@ class Source:
         place: a folder, or a hub id.
         revision: the hub commit, None for a folder.
         local_files_only: whether to look at nothing but this machine's files.
-        from_cache: whether tokur made the folder, in its cache.
         is_adapter: whether it is an adapter on another model.
         has_tokenizer: whether a tokenizer is among its files.
     """
@@ -38,7 +37,6 @@ class Source:
     place: str
     revision: str | None = None
     local_files_only: bool = True
-    from_cache: bool = False
     is_adapter: bool = False
     has_tokenizer: bool = True
 
@@ -49,10 +47,6 @@ class Source:
         from huggingface_hub import hf_hub_download
 
         return Path(hf_hub_download(self.place, name, revision=self.revision, local_files_only=self.local_files_only))
-
-    def label(self, name: str) -> str:
-        """Return a model's name for errors about its files; with the folder, where the user did not name that."""
-        return f"{name} (kept in {self.place}; delete that folder to have it made again)" if self.from_cache else name
 
     @property
     def options(self) -> dict[str, str | bool]:
@@ -72,11 +66,11 @@ def find_source(name: str, revision: str | None, progress: Callable[[str], None]
     if revision is not None and (name == DEFAULT_MODEL or path.exists()):
         raise UsageError(f"a revision was asked for, but {name} isn't a model on the Hugging Face hub")
     if name == DEFAULT_MODEL:
-        return Source(str(embedded_folder(LANGUAGE, progress)), from_cache=True)
+        return Source(str(embedded_folder(LANGUAGE, progress)))
     if path.is_dir():
         return Source(str(path), **_kind_of({entry.name for entry in path.iterdir()}))
     if path.is_file():
-        return Source(str(converted_gguf(path, progress)), from_cache=True)
+        return Source(str(converted_gguf(path, progress)))
     with explained_errors(name):
         return _find_on_hub(name, revision, progress)
 
@@ -87,7 +81,7 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
     transformers would retry an unreachable hub for half a minute before it looks at the local cache; one request with a
     time limit decides it here.
     """
-    from huggingface_hub import HfApi, is_offline_mode, try_to_load_from_cache
+    from huggingface_hub import HfApi, is_offline_mode, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HTTPError  # type: ignore[attr-defined]  # httpx's or httpx2's
 
     if not is_offline_mode():
@@ -99,16 +93,8 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
             raise
         except HTTPError as error:
             progress(f"the Hugging Face hub can't be reached ({first_line(error)}); looking in its local cache")
-    wanted = (ADAPTER_CONFIG, TOKENIZER_CONFIG, CONFIG)
-    found = {file: try_to_load_from_cache(name, file, revision=revision) for file in wanted}
-    here = {file: place for file, place in found.items() if isinstance(place, str)}
-    cached = here.get(ADAPTER_CONFIG) or here.get(CONFIG)
-    if cached is None:
-        raise TokurError(
-            f"there is no folder {name} here, and the hub can't be reached and its local cache lacks {name}; connect, "
-            f"or use a local folder, a GGUF file or {DEFAULT_MODEL}"
-        )
-    return Source(name, Path(cached).parent.name, **_kind_of(here.keys()))
+    cached = Path(snapshot_download(name, revision=revision, local_files_only=True))
+    return Source(name, cached.name, **_kind_of({entry.name for entry in cached.iterdir()}))
 
 
 def _kind_of(files: Collection[str]) -> dict[str, bool]:

@@ -132,7 +132,7 @@ def load_language_model(
     from tokur_cli.engine.output import Silenced
 
     limit_kernel_caches()
-    label = source.label(found.base or request.name)
+    label = found.base or request.name
     # Libraries of quantised weights draw bars and banners, on standard output too, some when they first compute
     packed = hasattr(config, "quantization_config")
     quiet = Silenced(f"the library of {label}'s weights", progress)() if packed else nullcontext()
@@ -161,7 +161,7 @@ def _find(
 
     trusted = request.trust_remote_code
     named, owner = (adapter.name, adapter.source) if adapter else (request.name, source)
-    with explained_errors(label := source.label(adapter.base if adapter else request.name)):
+    with explained_errors(label := adapter.base if adapter else request.name):
         config = causal_config(source, label, trusted)
         tokenizer = load_tokenizer(owner if owner.has_tokenizer else source, named, trusted)
         vocabulary_size = getattr(config.get_text_config(decoder=True), "vocab_size", None)
