@@ -69,3 +69,20 @@ def wait_for_lines(path: Path, count: int, process: subprocess.Popen[bytes]) -> 
         if path.exists() and path.read_bytes().count(b"\n") >= count:
             return
         time.sleep(0.002)
+
+
+def questions(count: int = 5) -> list[dict[str, Any]]:
+    """Return questions with references."""
+    return [{"id": f"q{n}", "question": f"What is {n}+{n}?", "reference": str(2 * n), "level": n} for n in range(count)]
+
+
+def turn_of(form: str, row: dict[str, Any]) -> str:
+    """Return the user's turn that asks about a response, as the tiny model's chat template writes it."""
+    asked = form.format(question=row["question"], response=row["response"])
+    return f"<|im_start|>user\n{asked}<|im_end|>\n<|im_start|>assistant\n"
+
+
+def jaccard(one: str, other: str) -> float:
+    """Return the share of the words of either text that both have."""
+    words, others = set(one.lower().split()), set(other.lower().split())
+    return len(words & others) / len(words | others) if words | others else 1.0

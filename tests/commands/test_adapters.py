@@ -8,10 +8,8 @@ from tests.engine import oracle
 from tests.engine.model.test_adapters import LORA, save_adapter
 from tests.helpers import parsed, records, write_lines
 from tests.tiny import quiet_model, tiny_tokenizer
-from tokur_cli import Tokur
 
 peft = pytest.importorskip("peft")
-QUESTION = {"id": "a", "question": "1+1?"}
 
 
 @pytest.fixture
@@ -45,39 +43,6 @@ def _byte_ids(text):
     return tiny_tokenizer()(text, add_special_tokens=False).input_ids
 
 
-def test_what_an_adapted_model_generated_is_scored_by_it_without_a_word(run_tokur, tiny_folder, adapter, tmp_path):
-    """The config names another base, and the records the one that was taken."""
-    save_adapter(adapter, ("LoraConfig", LORA), "no/such/model", quiet_model())
-    questions = write_lines(tmp_path / "questions.jsonl", [QUESTION])
-    options = ("--max-new-tokens", 8, "--dtype", "float32")
-    with_both = ("-m", tiny_folder, "--adapter", adapter)
-    code, out, err = run_tokur("generate", questions, *with_both, *options, "--score")
-    assert (code, err) == (0, "")
-    (record,) = parsed(out)
-    assert (record["tokur"]["model"], record["tokur"]["base"]) == (str(adapter), str(tiny_folder))
-    assert record["tokur"]["generation"]["base"] == str(tiny_folder)
-    _, bare, _ = run_tokur("generate", questions, *with_both, *options)
-    code, again, err = run_tokur("score", write_lines(tmp_path / "made.jsonl", parsed(bare)), "--dtype", "float32")
-    assert (code, err) == (0, "")
-    assert parsed(again)[0]["tokur"]["scores"] == pytest.approx(record["tokur"]["scores"], rel=1e-4, abs=1e-6)
-    python = Tokur(str(tiny_folder), adapter=str(adapter), dtype="float32")
-    assert python.model == str(adapter)
-    (made,) = python.generate([QUESTION], max_new_tokens=8)
-    assert made["response"] == record["response"]
-    assert next(iter(python.score([made])))["tokur"]["scores"] == parsed(again)[0]["tokur"]["scores"]
-
-
-def test_a_run_is_not_continued_with_an_adapter_that_was_trained_further(run_tokur, tiny_folder, adapter, tmp_path):
-    responses = write_lines(tmp_path / "responses.jsonl", records(3))
-    options = ("score", responses, "-m", adapter, "-o", tmp_path / "scored.jsonl", "--resume")
-    assert run_tokur(*options)[0] == 0
-    assert run_tokur(*options)[0] == 0
-    save_adapter(adapter, ("LoraConfig", LORA | {"lora_alpha": 16}), tiny_folder, quiet_model())
-    code, _, err = run_tokur(*options)
-    assert code != 0
-    assert "model_digest" in err
-
-
 def test_draws_are_adapters_that_stand_beside_the_models_own(run_tokur, tiny_folder, adapter, tmp_path):
     folder = tmp_path / "posterior"
     options = ("--sigma", 0.3, "-o", folder, "--dtype", "float32")
@@ -104,9 +69,3 @@ def test_draws_are_adapters_that_stand_beside_the_models_own(run_tokur, tiny_fol
     for name in ("tu", "au", "eu"):
         assert scored["tokur"]["tokens"][name] == pytest.approx(expected[name], abs=1e-4), name
     assert expected["eu"].max() > 1e-3
-
-
-def test_vllm_is_given_no_adapter(run_tokur, tiny_folder, adapter, tmp_path):
-    questions = write_lines(tmp_path / "questions.jsonl", [QUESTION])
-    code, _, err = run_tokur("generate", questions, "-m", tiny_folder, "--adapter", adapter, "--backend", "vllm")
-    assert (code, "--adapter contradicts --backend vllm" in err) == (2, True), err

@@ -1,11 +1,15 @@
 """evaluate, select and heatmap find the same answer in a response, and agree on whether it is right."""
 
 import json
+import math
 import re
 
 import pytest
+from inspect_ai.log import read_eval_log
 
+from tests.commands.evaluate.rows import of_steps
 from tests.helpers import parsed, write_lines
+from tests.records.reading import DATA, read
 
 GYM = {
     "question": "Who is Zoey?",
@@ -64,35 +68,6 @@ def test_an_answer_and_its_verdict_are_the_same_everywhere(run_tokur, tmp_path, 
     assert ("✓ correct" in out, "✗ incorrect" in out) == (right is True, right is False)
 
 
-@pytest.mark.parametrize(
-    "label",
-    [{"correct": 1}, {"correct": 0}, {"correct": "yes"}, {"correct": "true"}, {"correct": {}}, {"quality": 2},
-     {"quality": "good"}, {"correct": 1, "quality": 1}],
-)  # fmt: skip
-def test_what_is_no_label_is_the_same_error_everywhere(run_tokur, tmp_path, label):
-    records = [scored("The answer is 4.", reference="4"), scored("The answer is 5.", 1, reference="4", **label)]
-    path = write_lines(tmp_path / "in.jsonl", records)
-    said = set()
-    for command in ("evaluate", "select", "heatmap"):
-        code, out, err = run_tokur(command, path)
-        assert (code, out) == (1, "")
-        said.add(err.removeprefix(f"tokur {command}: "))
-        code, _, err = run_tokur(command, path, "--skip-invalid")
-        assert code == 3
-        assert "skipped 1 invalid record" in err
-    (message,) = said
-    field = next(iter(label))
-    assert message.startswith(f'{path}:2: "{field}" must be true')
-
-
-def test_a_label_that_is_null_is_none_whatever_stands_beside_it(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", [scored("The answer is 4.", correct=None, quality=1)])
-    _, out, _ = run_tokur("heatmap", path)
-    assert "right" not in out
-    _, _, err = run_tokur("select", path)
-    assert "accuracy" not in err
-
-
 def test_the_best_of_several_programs_may_be_any_and_programs_do_not_vote(run_tokur, tmp_path):
     """The surest one has no number in it that could be taken for an answer."""
     bodies, right = ["x + x", "x * 3", "x * 3"], [True, False, False]
@@ -112,13 +87,105 @@ def test_the_best_of_several_programs_may_be_any_and_programs_do_not_vote(run_to
         assert err == f"tokur select: {path}:1: {said}\n"
 
 
-def test_without_permission_to_use_its_rule_a_row_is_selected_but_not_judged(run_tokur, tmp_path):
-    row = {**GYM, "metadata": {"source_dataset": "n_queens", "source_index": 0}}
-    path = write_lines(tmp_path / "in.jsonl", [scored("<answer>Q _</answer>", **row)])
-    code, out, err = run_tokur("select", path)
-    assert (code, json.loads(out)["tokur"]["answer"]) == (0, "Q _")
-    rule = "of a task whose rule cannot be used, or only with --unsafe-code-execution"
-    assert err == f"tokur select: not judged right or wrong: 1 response {rule}\n"
-    code, out, _ = run_tokur("heatmap", path)
+SEVERAL = DATA / "inspect_several.eval"
+RIGHT = {"C": 1.0, "I": 0.0, "N": 0.0}
+
+
+@pytest.fixture
+def several(tmp_path):
+    """The samples of a log with several scorers, each with the array of one token."""
+    rows = []
+    for record in read(SEVERAL.name):
+        fields = json.loads(record.encode())
+        tokens = {"offsets": [[0, len(fields["response"])]], "eu": [0.5]}
+        rows.append({**fields, "tokur": {**fields["tokur"], "tokens": tokens, "scores": {"eu": 0.5}}})
+    return write_lines(tmp_path / "several.jsonl", rows)
+
+
+def by_inspect():
+    """Of each scorer that says right or wrong what it says of each sample, as Inspect reads its own log."""
+    log = read_eval_log(str(SEVERAL))
+    return {
+        f"scores.{name}.value": [
+            RIGHT[value] if isinstance(value := sample.scores[name].value, str) else float(value)
+            for sample in log.samples
+        ]
+        for name in ("includes", "gives_number")
+    }
+
+
+@pytest.mark.parametrize("field", by_inspect())
+def test_the_named_scorer_is_counted_as_by_inspect(run_tokur, several, field):
+    labels = by_inspect()[field]
+    mean = sum(labels) / len(labels)
+    _, out, err = run_tokur("evaluate", several, "--label-field", field, "--scores", "eu")
+    assert parsed(out)[0]["accuracy"]["value"] == pytest.approx(mean), err
+    code, _, err = run_tokur("select", several, "--label-field", field, "--by", "eu")
     assert code == 0
-    assert "✗ incorrect" not in out
+    assert re.search(rf"accuracy {100 * mean:.2f}% \(3 questions\)", err)
+    code, out, _ = run_tokur("heatmap", several, "--label-field", field)
+    assert code == 0
+    assert (out.count("✓ correct"), out.count("✗ incorrect")) == (sum(labels), len(labels) - sum(labels))
+
+
+@pytest.mark.parametrize(
+    ("setting", "values", "said"),
+    [
+        ("sigma", (0.1, 0.05), "strengths 0.1, 0.05"),
+        ("layers", (None, "15:"), "layers all, 15:"),
+    ],
+)
+def test_scores_of_two_kinds_in_one_file_are_said(run_tokur, tmp_path, setting, values, said):
+    """EU of σ = 0.1 is several times that of 0.05: their ranks would mostly tell which of the two a record has."""
+    rows = [of_steps(number, [0.1 + number, 0.2, 0.3], reference=str(12 + number % 2)) for number in range(8)]
+    for number, row in enumerate(rows):
+        row["claims"] = [{"start": 0, "end": 9, "correct": number % 2 == 0}]
+        row["tokur"]["run"] = {"rank": 8, "layers": None, "sigma": 0.1, "seed": 0, setting: values[number // 4]}
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    line = f"{path} has scores of the {said}, evaluated together: --group-by tokur.run.{setting} parts them\n"
+    options = ["--bootstrap", 0]
+    assert line in run_tokur("evaluate", path, *options)[2]
+    assert line not in run_tokur("evaluate", path, *options, "--group-by", f"tokur.run.{setting}")[2]
+    for row in rows[:2]:  # nothing was drawn for them
+        row["tokur"]["run"] = {"rank": None, "sigma": None, "layers": None, "seed": None}
+    for row in rows[2:]:
+        row["tokur"]["run"] |= {setting: values[1]}
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    assert "evaluated together" not in run_tokur("evaluate", path, *options)[2]
+
+
+OWN = [
+    # last match's first group; the whole match; a group that took no part; blank; no match
+    (r"=> (\w+)", "=> 3 then => 7, of 42", "7"),
+    (r"\b\d\b", "6, 7 of 42", "7"),
+    (r"(?i)ANSWER:\s*(.*)$", "The Answer: 7 ", "7"),
+    (r"=> (\d)|none", "=> 7, or none", None),
+    (r"=>(.*)", "7 =>   ", None),
+    (r"=> (\d)", "The answer is 7.", None),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text", "answer"), OWN)
+def test_a_rule_of_ones_own_reads_the_answer_in_every_command(run_tokur, tmp_path, pattern, text, answer):
+    path = write_lines(tmp_path / "in.jsonl", [scored(text, reference="7")])
+    graded = tmp_path / "graded.jsonl"
+    code, out, err = run_tokur("evaluate", path, "--answer", pattern, "--graded", graded)
+    assert code == 0, err
+    (record,) = parsed(graded.read_text())
+    assert (record["tokur"]["answer"], record["correct"]) == (answer, answer == "7")
+    assert parsed(out)[0]["outcomes"] == {"no_answer" if answer is None else "correct": 1}
+    code, out, err = run_tokur("select", path, "--answer", pattern)
+    assert (code, parsed(out)[0]["tokur"]["answer"]) == (0, answer)
+    assert f"accuracy {100 if answer else 0}.00%" in err
+    code, out, _ = run_tokur("heatmap", graded, "--answer", pattern)
+    assert (code, "✓ correct" in out, "✗ incorrect" in out) == (0, answer == "7", answer is None)
+
+
+def test_a_mean_of_several_verdicts_is_inspects(run_tokur, several):
+    """A quality between 0 and 1 is no verdict that a vote can be judged by, and its mean is what Inspect shows."""
+    scores = [sample.scores["f1"].value for sample in read_eval_log(str(SEVERAL)).samples]
+    _, out, _ = run_tokur("evaluate", several, "--label-field", "scores.f1.value", "--scores", "eu", "--bootstrap", 0)
+    assert parsed(out)[0]["accuracy"]["value"] == pytest.approx(math.fsum(scores) / len(scores))
+    code, _, err = run_tokur("select", several, "--label-field", "scores.f1.value", "--by", "eu")
+    assert code == 0
+    assert f"{sum(0 < score < 1 for score in scores)} without labels left out" in err

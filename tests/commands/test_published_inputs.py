@@ -6,15 +6,17 @@ import pytest
 import reasoning_gym
 
 from tests.helpers import parsed, write_lines
-from tests.records.test_published import GSM8K, write
+
+GSM8K = [{"question": f"What is {n} + {n}?", "answer": f"It is {2 * n}.\n#### {2 * n}"} for n in range(20)]
 
 
 @pytest.fixture
 def data_set(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
     rows = [*GSM8K[:2], {"question": "", "answer": "no mark"}, GSM8K[3]]
-    write(tmp_path / "set" / "train.jsonl", GSM8K[10:12])
-    write(tmp_path / "set" / "test.jsonl", rows)
+    (tmp_path / "set").mkdir()
+    write_lines(tmp_path / "set" / "train.jsonl", GSM8K[10:12])
+    write_lines(tmp_path / "set" / "test.jsonl", rows)
     return tmp_path / "set"
 
 
@@ -36,18 +38,6 @@ def test_generate_reads_a_data_set_and_takes_it_up_again(data_set, tmp_path, tin
     code, _, err = run_tokur("generate", f"{name}[:2]", *arguments, "-o", out, "--resume")
     assert code == 0, err
     assert out.read_text() == expected
-
-
-def test_an_output_in_the_folder_of_a_data_set_is_refused_if_it_is_read(data_set, run_tokur, tiny_folder):
-    table = write(data_set / "more.csv", [{"question": "a"}])
-    code, _, err = run_tokur("generate", f"hf:{data_set}:test", "-m", tiny_folder, "-o", table, "--force")
-    assert (code, err) == (
-        2,
-        f"tokur generate: {table}: is also an input and would be written over: give another name\n",
-    )
-    code, _, err = run_tokur("generate", "gym:nothing", "-m", "none")
-    assert code == 2
-    assert err.startswith("tokur generate: gym:nothing: Reasoning Gym has no task nothing; there are: ")
 
 
 def test_tasks_are_graded_by_their_own_rule_and_keep_its_number(tmp_path, run_tokur):
@@ -76,14 +66,3 @@ def test_tasks_are_graded_by_their_own_rule_and_keep_its_number(tmp_path, run_to
     _, out, _ = run_tokur("evaluate", graded, "--bootstrap", 0, "--label-field", "quality")
     assert parsed(out)[0]["acc"]["value"] == pytest.approx(0.5)  # of the records with 0.1 and 0.2
     assert parsed(out)[0]["accuracy"]["value"] == pytest.approx((1 + part) / 4)
-
-
-def test_scored_records_come_from_tables_too(tmp_path, run_tokur):
-    rows = [
-        {"id": str(n), "correct": n % 2 == 0, "tokur": {"schema": 1, "scores": {"eu": float(n)}}, "note": None}
-        for n in range(4)
-    ]
-    code, out, err = run_tokur("evaluate", write(tmp_path / "scored.parquet", rows), "--bootstrap", 0)
-    assert code == 0, err
-    _, expected, _ = run_tokur("evaluate", write_lines(tmp_path / "scored.jsonl", rows), "--bootstrap", 0)
-    assert json.loads(out) == json.loads(expected)

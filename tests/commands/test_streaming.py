@@ -1,6 +1,5 @@
 """What comes slowly is worked on as it comes: results are there while the input is still open."""
 
-import itertools
 import json
 import os
 import select
@@ -8,13 +7,11 @@ import subprocess
 import sys
 import threading
 import time
-import zlib
 
 import pytest
 
-from tests.helpers import parsed, records, write_lines
+from tests.helpers import parsed, records
 from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
-from tokur_cli.commands.score.windows import windows
 from tokur_cli.commands.shared.arrivals import as_they_come
 from tokur_cli.records.record import Record
 
@@ -84,35 +81,6 @@ def test_score_delivers_while_the_pipe_is_open(tiny_folder):
 
 
 @pytest.mark.slow
-def test_score_delivers_from_a_compressed_pipe_and_from_a_named_one(programs, tiny_folder, tmp_path):
-    compressor = zlib.compressobj(wbits=31)
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with (
-        Running("score", pipe, "-m", tiny_folder, programs=programs) as running,
-        pipe.open("wb", buffering=0) as writing,
-    ):
-        for number, line in enumerate(encoded(records(2)), start=1):
-            writing.write(compressor.compress(line) + compressor.flush(zlib.Z_SYNC_FLUSH))
-            assert len(running.lines(number)) == number
-        writing.write(compressor.flush())
-        writing.close()
-        assert running.process.wait(SECONDS) == 0
-
-
-@pytest.mark.slow
-def test_a_reader_that_leaves_ends_a_run_that_waits_for_more(programs, tiny_folder):
-    with Running("score", "-m", tiny_folder, programs=programs, stderr=subprocess.PIPE) as running:
-        running.give(b"".join(encoded(records(1))))
-        running.lines(1)
-        running.process.stdout.close()
-        running.give(b"".join(encoded(list(records(2))[1:])))
-        assert running.process.wait(SECONDS) == 0, "with its input still open"
-        assert running.process.stderr.read().decode() == f"tokur score: loading {tiny_folder}\n"
-        running.process.stdout = None
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("scored", [[], ["--score"]], ids=["plain", "scored"])
 def test_generate_delivers_while_the_pipe_is_open(programs, tiny_folder, scored):
     questions = encoded([{"id": f"q{number}", "question": "1 + 1?"} for number in range(3)])
@@ -126,34 +94,6 @@ def test_generate_delivers_while_the_pipe_is_open(programs, tiny_folder, scored)
         assert running.close()[0] == 0
 
 
-@pytest.mark.slow
-def test_samples_of_a_question_are_scored_when_the_next_one_begins(programs, tiny_folder):
-    rows = [{**row, "id": f"q{number // 2}", "question": str(number // 2)} for number, row in enumerate(records(6))]
-    lines = encoded(rows)
-    choice = ["--scores", "u_deg", "--over", "samples", "--similarity", "jaccard"]
-    with Running("score", "-m", tiny_folder, *choice, programs=programs) as running:
-        running.give(b"".join(lines[:3]))
-        assert ids(running.lines(2)) == ["q0", "q0"]
-        running.give(b"".join(lines[3:5]))
-        assert ids(running.lines(4)) == ["q0", "q0", "q1", "q1"]
-        code, found = running.close()
-    assert (code, ids(found)) == (0, ["q0", "q0", "q1", "q1", "q2"])
-
-
-@pytest.mark.slow
-def test_a_regular_file_has_the_bytes_of_full_windows(run_tokur, programs, tiny_folder, tmp_path):
-    """Its windows are cut by number alone, however slowly it is read."""
-    given = write_lines(tmp_path / "in.jsonl", records(40))
-    run_tokur("score", given, "-m", tiny_folder, "-o", tmp_path / "named.jsonl")
-    with given.open("rb") as file:
-        command = [programs / "tokur", "score", "-m", tiny_folder]
-        done = subprocess.run(command, stdin=file, capture_output=True, check=True)
-    assert done.stdout == (tmp_path / "named.jsonl").read_bytes()
-    items = iter(range(40))
-    assert as_they_come(str(given), items) is items
-    assert list(map(len, windows(items, itertools.repeat(16)))) == [16, 16, 8]
-
-
 # The parts
 
 
@@ -163,12 +103,6 @@ def slowly(*groups):
         if number:
             time.sleep(0.6)
         yield from group
-
-
-def told(items, tmp_path, **options):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    return ["pause" if item is None else item for item in as_they_come(str(pipe), items, **options)]
 
 
 def test_no_more_is_read_ahead_than_a_few_records(tmp_path):
@@ -187,19 +121,6 @@ def test_no_more_is_read_ahead_than_a_few_records(tmp_path):
     assert len(taken) < 20
     assert sum(1 for _ in found) == 999
     assert threading.active_count() < 20
-
-
-@pytest.mark.parametrize(
-    ("items", "expected"),
-    [
-        ([1, 2, 3, None, 4, None, None, 5], [[1, 2], [3], [4], [5]]),
-        ([None, 1], [[1]]),
-        ([1, 2, None], [[1, 2]]),
-        ([], []),
-    ],
-)
-def test_a_pause_ends_a_window(items, expected):
-    assert list(windows(items, iter([2] * 9))) == expected
 
 
 def test_a_pause_ends_a_window_before_the_last_question():

@@ -6,7 +6,6 @@ import pytest
 
 from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.commands.score.windows import ScoredLine, StrengthMonitor
 
 SAID = "σ = 0.012: at 0.1 the draws are 0.91 nats a token from this model, which is more than 0.03"
 
@@ -25,13 +24,6 @@ def responses(tmp_path):
     return write_lines(tmp_path / "responses.jsonl", records(6))
 
 
-def test_a_model_that_the_papers_strength_suits_has_it_without_a_word(run_tokur, tiny_folder, responses):
-    code, by_default, err = run_tokur("score", responses, "-m", tiny_folder)
-    assert (code, err) == (0, "")
-    for sigma in ("auto", "0.1"):
-        assert run_tokur("score", responses, "-m", tiny_folder, "--sigma", sigma) == (0, by_default, "")
-
-
 def test_a_sensitive_model_gets_less_and_its_records_and_standard_error_say_so(run_tokur, sensitive_folder, responses):
     options = ("score", responses, "-m", sensitive_folder, "--dtype", "float32")
     code, out, err = run_tokur(*options)
@@ -45,15 +37,6 @@ def test_a_sensitive_model_gets_less_and_its_records_and_standard_error_say_so(r
     assert (code, err) == (0, "")
     assert [record["tokur"]["tokens"] for record in parsed(given)] == [r["tokur"]["tokens"] for r in parsed(out)]
     assert "sigma_auto" not in parsed(given)[0]["tokur"]["run"]
-
-
-def test_it_depends_neither_on_the_records_nor_on_their_number_nor_on_the_seed(run_tokur, sensitive_folder, tmp_path):
-    found = set()
-    for number, options in enumerate(((), ("--seed", 7), ("--draws", 5), ("--sampling", "joint"))):
-        lines = write_lines(tmp_path / f"{number}.jsonl", records(1 + number, seed=number))
-        _, out, _ = run_tokur("score", lines, "-m", sensitive_folder, "--dtype", "float32", *options)
-        found |= {record["tokur"]["run"]["sigma"] for record in parsed(out)}
-    assert found == {0.012}
 
 
 def test_the_papers_strength_swamps_a_model_that_is_sure_and_the_end_says_so(run_tokur, tmp_path):
@@ -74,17 +57,6 @@ def test_the_papers_strength_swamps_a_model_that_is_sure_and_the_end_says_so(run
     )
 
 
-@pytest.mark.parametrize(
-    ("tokens", "tu", "entropy", "said"),
-    [(100, 151, 100, True), (100, 150, 100, False), (99, 990, 1, False), (100, float("nan"), 1, False)],
-)
-def test_draws_swamp_a_model_from_half_as_much_again_on_and_not_by_a_few_tokens(tokens, tu, entropy, said):
-    swamping = StrengthMonitor()
-    swamping.add(ScoredLine(b"", tokens, retokenized=False, entropies=(tu, entropy)))
-    swamping.add(ScoredLine(b"", 50, retokenized=False, entropies=None))
-    assert (swamping.advice() is not None) is said
-
-
 def test_a_posterior_is_kept_with_the_strength_that_suits(run_tokur, sensitive_folder, responses, tmp_path):
     code, _, err = run_tokur("perturb", "-m", sensitive_folder, "-o", tmp_path / "kept", "--dtype", "float32")
     assert code == 0
@@ -93,23 +65,3 @@ def test_a_posterior_is_kept_with_the_strength_that_suits(run_tokur, sensitive_f
     code, out, err = run_tokur("score", responses, "--posterior", tmp_path / "kept")
     assert (code, err) == (0, "")
     assert parsed(out)[0]["tokur"]["run"]["sigma"] == 0.012
-
-
-def test_a_calibration_of_another_strength_is_refused_once_the_strength_is_known(
-    run_tokur, sensitive_folder, responses, tmp_path
-):
-    labelled = [{**record, "correct": number % 3 == 0} for number, record in enumerate(records(60))]
-    lines = write_lines(tmp_path / "labelled.jsonl", labelled)
-    fitted = {}
-    for name, sigma in (("auto", "auto"), ("paper", "0.1")):
-        scored = tmp_path / f"{name}.jsonl"
-        run_tokur("score", lines, "-m", sensitive_folder, "--dtype", "float32", "--sigma", sigma, "-o", scored)
-        fitted[name] = tmp_path / f"{name}.json"
-        assert run_tokur("evaluate", scored, "--fit", fitted[name])[0] == 0
-    options = ("score", responses, "-m", sensitive_folder, "--dtype", "float32")
-    code, out, _ = run_tokur(*options, "--calibration", fitted["auto"])
-    assert code == 0
-    assert all("p_correct" in record["tokur"]["scores"] for record in parsed(out))
-    code, out, err = run_tokur(*options, "--calibration", fitted["paper"])
-    assert (code, out) == (2, "")
-    assert "was fitted on scores with sigma 0.1, these are made with 0.012" in err

@@ -17,16 +17,6 @@ FAILING = {
 }
 
 
-@pytest.fixture(scope="module")
-def refusing_folder(tmp_path_factory):
-    """A model whose chat template fails on questions about two."""
-    folder = tiny_model_folder(tmp_path_factory.mktemp("refusing"))
-    template = (folder / "chat_template.jinja").read_text()
-    refusal = "{% if '2+1' in messages[0]['content'] %}{{ raise_exception('no two') }}{% endif %}"
-    (folder / "chat_template.jinja").write_text(refusal + template)
-    return folder
-
-
 def ids(out):
     return [record["id"] for record in parsed(out)]
 
@@ -46,23 +36,6 @@ def test_a_template_that_fails_is_an_error_of_its_record(run_tokur, tiny_folder,
     code, out, err = run_tokur(command, given, *options, "--skip-invalid")
     assert (code, ids(out)) == (3, ["0", "1", "3"])
     assert f"tokur {command}: {given}:3: the template cannot be filled: " in err
-
-
-@pytest.mark.parametrize("command", ["score", "generate"])
-def test_a_chat_template_that_refuses_is_an_error_of_its_record(run_tokur, refusing_folder, tmp_path, command):
-    given = write_lines(tmp_path / "q.jsonl", QUESTIONS)
-    options = ["-m", refusing_folder, *(["--max-new-tokens", 4] if command == "generate" else [])]
-    code, out, err = run_tokur(command, given, *options, "--skip-invalid")
-    assert (code, ids(out)) == (3, ["0", "1", "3"])
-    assert f"{given}:3: the model's chat template refuses these messages: no two" in err
-
-
-def test_a_template_that_is_none_is_a_usage_error(run_tokur, tiny_folder, tmp_path):
-    (tmp_path / "t.jinja").write_text("{{ question }}\n{{ question | nothing }}")
-    given = write_lines(tmp_path / "q.jsonl", QUESTIONS)
-    code, out, err = run_tokur("score", given, "-m", tiny_folder, "--template", tmp_path / "t.jinja")
-    assert (code, out) == (2, "")
-    assert "t.jinja: No filter named 'nothing'. (line 2 of the template)" in err
 
 
 def test_score_and_generate_tell_a_chat_template_one_date_which_resume_compares(tmp_path, monkeypatch, run_tokur):

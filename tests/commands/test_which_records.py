@@ -23,27 +23,6 @@ def test_limit_keeps_a_row_of_several_samples_whole(run_tokur, tmp_path):
     assert (code, [row["question"] for row in parsed(graded.read_text())]) == (0, ["0+1?"] * 3), err
 
 
-def test_records_of_no_model_are_scored_by_the_demo_model_after_a_word(run_tokur, monkeypatch, tmp_path):
-    monkeypatch.delenv("TOKUR_MODEL", raising=False)
-    path = write_lines(tmp_path / "in.jsonl", records(1))
-    code, _, err = run_tokur("score", path, "--scores", "ll", "--no-tokens")
-    assert code == 0
-    assert "the records don't name the model that wrote them; scoring with the small demo model" in err
-    named = [{**row, "tokur": {"model": "smollm2-135m-instruct"}} for row in records(1)]
-    code, _, err = run_tokur("score", write_lines(tmp_path / "named.jsonl", named), "--scores", "ll", "--no-tokens")
-    assert (code, "demo model" in err) == (0, False)
-
-
-def test_records_of_several_models_are_refused_without_a_model(run_tokur, tiny_folder, tmp_path):
-    other = tiny_model_folder(tmp_path, seed=1)
-    rows = [{**row, "tokur": {"model": str(name)}} for row, name in zip(records(2), (tiny_folder, other), strict=True)]
-    path = write_lines(tmp_path / "in.jsonl", rows)
-    code, out, err = run_tokur("score", path, "--no-tokens")
-    assert (code, len(parsed(out))) == (1, 1)
-    assert f"in.jsonl:2: is of the model {other}, those before of {tiny_folder}" in err
-    assert run_tokur("score", path, "--no-tokens", "-m", tiny_folder)[0] == 0
-
-
 def test_date_of_a_chat_template_is_settable_and_kept(run_tokur, tiny_folder, tmp_path):
     folder = tiny_model_folder(tmp_path)
     template = folder / "chat_template.jinja"

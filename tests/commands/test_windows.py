@@ -2,16 +2,13 @@
 
 import itertools
 import json
-import threading
 
 import pytest
 
-from tests.helpers import parsed, records, write_lines
 from tokur_cli.commands.baselines.samples import windows_of_questions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.windows import ScoredLine, ScoreStream, windows
 from tokur_cli.commands.session.work import none_written
-from tokur_cli.commands.shared.arrivals import _Ahead
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.records import record as bounds
@@ -83,63 +80,3 @@ def test_what_is_read_or_generated_is_scored_once_it_fills_a_batch(device, most)
     lines = stream.lines(items(), none_written)
     assert max(read - written for written, _ in enumerate(lines)) == most
     assert read == 1000
-
-
-def test_what_a_worker_told_before_it_died_is_not_written_again():
-    class Dying:
-        device = "cpu"
-
-        def map(self, tasks, lost):
-            for task in tasks:
-                lines = [(place, ScoredLine(b"%d" % place, 1, False, None)) for place in range(len(task.window))]
-                yield task, [*lines[:5], *lines[:3], *lines]
-
-    items = [record(number, 10) for number in range(10)]
-    stream = ScoreStream(Dying(), ScoringOptions(), Progress("score"), InvalidRecords("score", skip=False))
-    lines = stream.lines(items, none_written)
-    assert list(lines) == [b"%d" % place for place in range(10)]
-
-
-def test_the_responses_of_a_question_stay_together_however_long_they_are(low):
-    items = [record(number, 6_000, f"q{number // 5}") for number in range(20)]
-    found = list(windows_of_questions(items, iter([20] * 99)))
-    assert [len(window) for window in found] == [5] * 4
-
-
-def test_what_is_read_ahead_of_a_pipe_is_little_text(low):
-    ahead = _Ahead(16)
-    taken = []
-
-    def read():
-        for number in range(12):
-            ahead.put(record(number, 6_000))
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    while len(taken) < 12:
-        item = ahead.get(timeout=10)
-        assert ahead.qsize() <= 2
-        taken.append(item.get("n"))
-    assert taken == list(range(12))
-
-
-def test_scores_and_labels_are_those_of_windows_of_any_size(run_tokur, tmp_path, tiny_folder, monkeypatch):
-    rows = [{**row, "correct": bool(number % 2)} for number, row in enumerate(records(12))]
-    given, scored = write_lines(tmp_path / "in.jsonl", rows), tmp_path / "scored.jsonl"
-    scores, outputs = [], []
-    for limit in (bounds.WINDOW_BYTES, 1):
-        for module in ("commands.shared.labelled", "commands.score.windows"):
-            monkeypatch.setattr(f"tokur_cli.{module}.WINDOW_BYTES", limit)
-        code, out, err = run_tokur("score", given, "-m", tiny_folder, "--scores", "ll", "--dtype", "float32")
-        assert code == 0, err
-        scores.append({row["id"]: row["tokur"]["scores"]["ll"] for row in parsed(out)})
-        if not scored.exists():
-            scored.write_text(out, encoding="utf-8")
-        graded = tmp_path / f"graded{limit}.jsonl"
-        code, table, err = run_tokur("evaluate", scored, "--graded", graded, "--bootstrap", 0)
-        assert code == 0, err
-        outputs.append((table, graded.read_bytes()))
-    first, second = scores
-    assert list(first) == list(second) == [row["id"] for row in rows]
-    assert first == pytest.approx(second, rel=1e-5)
-    assert outputs[0] == outputs[1]

@@ -61,11 +61,3 @@ def test_what_is_wrong_in_a_record_is_said_of_that_record(run_tokur, tmp_path, m
     assert "TOKUR_DEBUG" not in err
     assert code == 3 or "answers no question of" in err  # another seed is another run
     assert "in:" in err
-
-
-def test_rows_taken_for_choices_are_errors_of_their_lines(run_tokur, tmp_path):
-    (tmp_path / "in").write_text('{"question":"a","response":"b"}\n{"question":"a","choices":["b","c"]}\n')
-    code, out, err = run_tokur("select", "--format", "choices", "--skip-invalid", tmp_path / "in")
-    assert (code, out) == (3, "")
-    assert 'in:1: is not a choices row: "choices" or "options" is missing' in err
-    assert 'in:2: is not a choices row: "answerKey" or "answer" or "answer_index" is missing' in err

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.commands.baselines.test_baselines import turn_of
 from tests.engine.generation.test_decoder import one_by_one
-from tests.helpers import parsed, records, write_lines
+from tests.helpers import jaccard, parsed, records, turn_of, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.commands.baselines.questions import VERIFICATION
 from tokur_cli.engine.generation.decoder import DecodingRequest
@@ -70,11 +69,6 @@ def by_hand(prompt, record, **options):
     }
 
 
-def jaccard(one, other):
-    one, other = set(one.lower().split()), set(other.lower().split())
-    return len(one & other) / len(one | other) if one | other else 1.0
-
-
 def test_the_scores_are_those_of_attempts_made_one_by_one(responses, scores_of):
     prompt = turn_of(VERIFICATION, next(records(1)))
     found = scores_of(responses)["q0"]
@@ -95,16 +89,3 @@ def test_attempts_are_the_same_in_any_order_batch_and_company(responses, scores_
     for name, scores in found.items():
         assert again[name] == pytest.approx(scores, rel=1e-3, abs=1e-3)
     assert alone["q3"] == pytest.approx(found["q3"], rel=1e-3, abs=1e-3)
-
-
-def test_what_the_attempts_depend_on_is_written(run_tokur, tiny_folder, responses):
-    _, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", SCORES, *OPTIONS)
-    run = parsed(out)[0]["tokur"]["run"]
-    assert run["draws"] == 0
-    later = [name for name in list(run)[list(run).index("version") + 1 :] if name not in ("model_digest", "prompts")]
-    assert {name: run[name] for name in later} == {
-        "over": "attempts", "similarity": "jaccard", "inside_layer": 1, "attempts": 4,
-        "attempt_temperature": 0.5, "attempt_tokens": 12, "attempt_seed": 0,
-    }  # fmt: skip
-    _, out, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", "ll")
-    assert "over" not in parsed(out)[0]["tokur"]["run"]

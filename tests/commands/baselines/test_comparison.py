@@ -99,15 +99,3 @@ def test_an_nli_model_serves_both_purposes_and_is_named_in_the_records(run_tokur
     degrees = (alike + alike.T).sum(axis=1) / 2
     found = [record["tokur"]["scores"]["u_deg"] for record in scored]
     assert found == pytest.approx(list(1 - degrees / 3), abs=1e-5)
-
-
-def test_a_model_that_cannot_be_had_is_named_before_anything_is_written(run_tokur, tiny_folder, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", records(3))
-    for option, score in (("nli_model", "semantic_entropy"), ("similarity_model", "sar")):
-        code, out, err = run_tokur(
-            "score", path, "-m", tiny_folder, "--scores", score, "--set", f"{option}={tmp_path / 'nowhere'}"
-        )
-        assert code != 0
-        assert out == ""
-        assert "nowhere" in err
-        assert option in err

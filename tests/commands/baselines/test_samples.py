@@ -3,19 +3,15 @@
 import json
 import math
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.commands.baselines.test_attempts import jaccard
-from tests.helpers import parsed, write_lines
-from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
+from tests.helpers import SAMPLES, jaccard, parsed, write_lines
+from tokur_cli.commands.baselines.samples import windows_of_questions
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import CATALOGUE
-
-SAMPLES = Path(__file__).parent.parent.parent.parent / "samples"
 
 SCORES = "ll,ll_sum,inside,sar,u_ecc,u_deg"
 OPTIONS = ["--over", "samples", "--dtype", "float32", "--similarity", "jaccard"]
@@ -93,25 +89,6 @@ def test_windows_never_cut_a_question_and_a_bad_line_belongs_to_the_one_before_i
     assert list(windows_of_questions([], iter([2]))) == []
 
 
-def test_a_question_that_comes_back_is_an_error_and_those_without_an_id_go_by_their_prompt():
-    names = ["a", "a", "b", "a", "b", "c"]
-    for items in ([record(id=name) for name in names], [record(question=name) for name in names]):
-        kinds = [isinstance(item, RecordError) for item in standing_together(items)]
-        assert kinds == [False, False, False, True, False, False]
-
-
-def test_samples_that_stand_apart_end_the_run_or_are_skipped(score, tmp_path):
-    given = list(rows((3, 2)))
-    path = write_lines(tmp_path / "in.jsonl", [*given, given[0]])
-    code, out, err = score(path)
-    assert code == 1
-    assert "in.jsonl:6: question q0 comes back" in err
-    assert [row["id"] for row in parsed(out)] == ["q0"] * 3, "q1 may go on after the bad line"
-    code, out, _ = score(path, "--skip-invalid")
-    assert code == 3
-    assert [row["id"] for row in parsed(out)] == ["q0"] * 3 + ["q1"] * 2
-
-
 @pytest.mark.parametrize("bad", [{"id": "q1", "question": "How many?"}, b"{\n"])
 def test_before_a_bad_record_no_question_is_written_with_a_part_of_its_samples(score, tmp_path, bad):
     given = list(rows((2, 4, 2)))
@@ -126,31 +103,6 @@ def test_before_a_bad_record_no_question_is_written_with_a_part_of_its_samples(s
     mended = write_lines(tmp_path / "mended.jsonl", given)
     _, whole, _ = score(mended)
     assert out == whole
-
-
-def test_judge_is_asked_about_samples(score, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", rows((3,)))
-    code, out, _ = score(path, "--scores", "semantic_entropy", "--entailment", "judge")
-    assert code == 0
-    assert parsed(out)[0]["tokur"]["run"]["entailment"] == "judge"
-
-
-def test_generate_scores_its_samples_as_score_does(run_tokur, tiny_folder, tmp_path):
-    questions = write_lines(tmp_path / "questions.jsonl", [{"id": name, "question": "?"} for name in "abc"])
-    options = ["-m", tiny_folder, "-n", 3, "--temperature", 1, "--max-new-tokens", 9, "--dtype", "float32"]
-    scoring = ["--scores", SCORES, *OPTIONS]
-    _, generated, _ = run_tokur("generate", questions, *options)
-    piped = tmp_path / "generated.jsonl"
-    piped.write_text(generated)
-    _, apart, _ = run_tokur("score", piped, "-m", tiny_folder, *scoring)
-    code, together, err = run_tokur("generate", questions, *options, "--score", *scoring)
-    assert (code, err) == (0, "")
-    assert together == apart
-    code, _, err = run_tokur(
-        "generate", questions, *options, "--score", *scoring, "-o", tmp_path / "out.jsonl", "--resume"
-    )
-    assert code == 2
-    assert "--resume contradicts --over samples" in err
 
 
 @pytest.mark.slow

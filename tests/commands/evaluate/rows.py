@@ -41,19 +41,6 @@ def samples():
             yield record
 
 
-def without_id(records):
-    for record in records:
-        fields = {name: value for name, value in record.items() if name != "id"}
-        yield {"question": f"What is {record['id']}?", **fields}
-
-
-def copied(records, copies):
-    """Every record several times, as samples of its question."""
-    for record in records:
-        for sample in range(copies):
-            yield {**record, "tokur": {**record["tokur"], "sample": sample}}
-
-
 STEPS = ("First, 2 + 2 = 4. ", "So 4 x 3 = 13. ", "The answer is 13.")
 
 
@@ -65,3 +52,9 @@ def of_steps(number, steps, answer="13", **fields):
     scores = {"eu": sum(steps), "ll": -sum(steps) / 3, "neg_length": -3}
     text = "".join(STEPS).replace("answer is 13", f"answer is {answer}")
     return {"id": f"q{number}", "response": text, **fields, "tokur": {"tokens": tokens, "scores": scores}}
+
+
+RUN = {
+    "model": "m", "revision": None, "dtype": "float32", "rank": 8, "sigma": 0.1, "draws": 2, "sampling": "stepwise",
+    "estimator": "paper", "targets": "q_proj,k_proj", "layers": None, "seed": 0, "version": "0.1.0",
+}  # fmt: skip

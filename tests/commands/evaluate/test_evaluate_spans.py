@@ -90,41 +90,6 @@ def test_hits_are_counted_among_all_spans_of_the_response(evaluate):
         assert rows["eu_mean"][metric]["value"] == pytest.approx(np.mean(hits))
 
 
-def test_resamples_draw_questions_with_all_their_spans(evaluate):
-    """Records given twice under one id tell nothing new: the interval stays as wide."""
-    once = [{**record, "id": str(number)} for number, record in enumerate(responses())]
-    twice = [copy for record in once for copy in (record, record)]
-    widths = []
-    for records in (once, twice):
-        row = evaluate(records)[1]["eu_mean"]
-        widths.append([row[metric]["high"] - row[metric]["low"] for metric in ("auroc", "hit1", "within")])
-    assert widths[0] == pytest.approx(widths[1])
-    assert min(widths[0]) > 0.05
-
-
-def test_scores_are_compared_with_the_length_of_the_span_within_responses_too(evaluate):
-    _, rows, _ = evaluate(responses(), "--scores", "eu_mean", "--versus", "length")
-    assert list(rows) == ["eu_mean", "length", "position", "chance"]
-    difference = rows["eu_mean"]["difference"]
-    for metric in ("auroc", "within"):
-        assert difference[metric]["value"] == pytest.approx(
-            rows["eu_mean"][metric]["value"] - rows["length"][metric]["value"]
-        )
-        assert difference[metric]["low"] < difference[metric]["value"] < difference[metric]["high"]
-
-
-def test_claims_may_stand_elsewhere_and_records_without_any_are_counted(evaluate):
-    records = responses(20)
-    moved = [{**record, "claims": "said", "judge": {"steps": record["claims"]}} for record in records]
-    _, rows, _ = evaluate(records, "--bootstrap", 0)
-    code, elsewhere, err = evaluate(
-        [*moved, {"id": "x", "response": "a"}], "--label-field", "judge.steps", "--bootstrap", 0
-    )
-    assert code == 0
-    assert elsewhere["eu_sum"]["auroc"] == rows["eu_sum"]["auroc"]
-    assert "skipped 1 responses without labelled spans" in err
-
-
 def test_a_token_counts_in_the_span_of_its_first_visible_character(evaluate):
     """ " b" begins in the first span with its space, but is a token of the second."""
     record = {

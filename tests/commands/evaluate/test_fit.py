@@ -9,13 +9,9 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tests.commands.test_start import run as run_without_torch
+from tests.commands.evaluate.rows import RUN
 from tests.helpers import parsed, write_lines
 
-RUN = {
-    "model": "m", "revision": None, "dtype": "float32", "rank": 8, "sigma": 0.1, "draws": 2, "sampling": "stepwise",
-    "estimator": "paper", "targets": "q_proj,k_proj", "layers": None, "seed": 0, "version": "0.1.0",
-}  # fmt: skip
 BY = ("eu", "ll_sum", "neg_length")
 
 
@@ -125,97 +121,3 @@ def test_one_score_is_fitted_by_platt_scaling_or_isotonic_regression(fit):
     assert probabilities[0] - probabilities[-1] > 0.3
     assert ((probabilities > 0) & (probabilities < 1)).all()
     assert parsed(out)[0]["log_loss"]["value"] < 1
-
-
-def test_records_without_a_label_or_a_score_are_left_out_and_counted(fit):
-    records = list(graded())
-    records[0]["tokur"]["scores"]["ll_sum"] = None
-    records[1]["correct"] = None
-    _, _, err, calibration = fit(records)
-    assert (calibration["records"], calibration["labels"]) == (178, {"correct": 178})
-    assert "skipped 1 record whose label is null" in err
-    assert "skipped for p_correct, eu, ll_sum, neg_length: 1 record without it" in err
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda records: [{**one, "correct": True} for one in records], "there are 60 and 0"),
-        (lambda records: records[:6], "--fit needs at least 10 questions with a right response and 10 with a wrong"),
-        (lambda records: [{**one, "tokur": {**one["tokur"], "scores": {"eu": 1}}} for one in records], "are 0 and 0"),
-        (
-            lambda records: [*records[:-1], *graded(1, 1, run={**RUN, "estimator": "fisher"})],
-            "graded.jsonl:180: was scored with estimator fisher, records before it with paper",
-        ),
-        (lambda records: [*records[:-1], *graded(1, 1, run=None)], 'graded.jsonl:180: has no "tokur.run"'),
-        (
-            lambda records: list(graded(run={"computed_from": "logprobs"})),
-            'graded.jsonl:1: has no "tokur.run" that names the model',
-        ),
-        (lambda records: [*records, *graded(1, 1, run={**RUN, "seed": 1})], "--fit takes one run"),
-    ],
-)
-def test_records_that_no_calibration_can_be_of_are_refused(fit, change, said):
-    code, out, err, calibration = fit(change(list(graded())))
-    assert (code, out, calibration) == (1, "", None)
-    assert said in err
-
-
-def test_a_file_is_replaced_with_force_only_and_never_the_input(fit, run_tokur, tmp_path):
-    fit(list(graded()))
-    code, _, err, _ = fit(list(graded()))
-    assert code == 2
-    assert "has something in it: give --force to replace it" in err
-    code, _, _, calibration = fit(list(graded()), "--force", "--by", "eu")
-    assert (code, calibration["scores"]) == (0, ["eu"])
-    graded_file = tmp_path / "graded.jsonl"
-    code, _, err = run_tokur("evaluate", graded_file, "--fit", graded_file, "--force")
-    assert code == 2
-    assert graded_file.read_text().count("\n") == 180
-
-
-def test_tables_and_plots_show_the_probabilities(fit, tmp_path):
-    code, out, _, _ = fit(list(graded()), "--as", "table", "--plot", tmp_path / "plots")
-    assert code == 0
-    assert "Probabilities of being correct (95 % CI)" in out
-    assert not any(line.endswith(" ") for line in out.splitlines())
-    for name in ("reliability", "risk-coverage", "roc"):
-        assert (tmp_path / "plots" / f"{name}.svg").read_text().count("p_correct") == 1
-    assert not (tmp_path / "plots" / "eu-au.svg").exists()
-
-
-def test_p_correct_of_records_is_a_probability_as_it_is(run_tokur, tmp_path):
-    """Nothing calibrates it once more: Brier score and log loss are those of the numbers that the records have."""
-    records = list(graded())
-    for place, record in enumerate(records):
-        record["tokur"]["scores"] = {"p_correct": place % 10 / 10 + 0.05, "eu": 1.0}
-    _, label = arrays(records, ["eu"])
-    said = np.array([record["tokur"]["scores"]["p_correct"] for record in records])
-    path = write_lines(tmp_path / "scored.jsonl", records)
-    _, out, _ = run_tokur("evaluate", path, "--plot", tmp_path / "plots")
-    rows = {row["score"]: row for row in parsed(out)}
-    assert rows["p_correct"]["brier"]["value"] == pytest.approx(brier_score_loss(label, said))
-    assert rows["p_correct"]["log_loss"]["value"] == pytest.approx(log_loss(label, said))
-    assert "log_loss" not in rows["eu"]
-    assert (tmp_path / "plots" / "reliability.png").exists()
-    records[3]["tokur"]["scores"]["p_correct"] = 1.5
-    code, _, err = run_tokur("evaluate", write_lines(path, records))
-    assert code == 1
-    assert 'scored.jsonl:4: "tokur.scores.p_correct" is 1.5, which is no probability' in err
-
-
-def test_a_calibration_of_other_settings_is_refused_before_a_model_is_loaded(fit, tmp_path):
-    fit(list(graded()))
-    file = tmp_path / "calibration.json"
-    code, _, err, _ = run_without_torch(["score", "--calibration", file, "--estimator", "fisher"])
-    assert code == 2, err
-    assert "calibration.json: was fitted on scores with estimator paper, these are made with fisher" in err
-    code, _, err, _ = run_without_torch(["generate", "--score", "--calibration", file, "--draws", "8"])
-    assert code == 2
-    assert "draws 2, these are made with 8" in err
-    code, _, err, _ = run_without_torch(["score", "--calibration", tmp_path / "nowhere.json"])
-    assert code == 1
-    assert "nowhere.json: there is no such file" in err
-    code, _, err, _ = run_without_torch(["score", "--scores", "p_correct"])
-    assert code == 2
-    assert "--scores p_correct needs --calibration FILE" in err

@@ -8,16 +8,8 @@ import sys
 
 import pytest
 
-from tests.commands.evaluate.rows import answered, copied, hand_worked, many, scored
-from tests.helpers import parsed, write_lines
-
-
-def test_the_whole_is_written_the_same_to_a_pipe_as_json_and_to_a_file(evaluate, run_tokur, tmp_path):
-    _, rows, _ = evaluate(many())
-    _, as_json, _ = evaluate(many(), options=["--as", "jsonl"])
-    _, out, _ = evaluate(many(), options=["-o", tmp_path / "out.jsonl"])
-    assert rows == as_json == parsed((tmp_path / "out.jsonl").read_text())
-    assert out == ""
+from tests.commands.evaluate.rows import many
+from tests.helpers import write_lines
 
 
 def test_latex_holds_the_numbers_and_marks_the_best_and_the_second(evaluate):
@@ -34,31 +26,6 @@ def test_latex_holds_the_numbers_and_marks_the_best_and_the_second(evaluate):
                             (("value", 2), ("low", 1), ("high", 1)))  # fmt: skip
         assert re.fullmatch(rf"{command}{value}}}?{{\\scriptsize \$\[{low}, {high}\]\$}}", cell)
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 2
-
-
-def test_graded_records_carry_label_and_answer_and_evaluate_alike(evaluate, run_tokur, tmp_path):
-    records = [answered(0, 7), answered(1, 8), answered(2, 7, correct=False), answered(3, 7, reference=None)]
-    path = tmp_path / "graded.jsonl"
-    code, (row,), _ = evaluate(records, options=["--graded", path])
-    assert code == 0
-    graded = parsed(path.read_text())
-    assert [record["correct"] for record in graded] == [True, False, False, None]
-    assert [record["tokur"]["answer"] for record in graded] == ["7", "8", "7", "7"]
-    for record, given in zip(graded, records, strict=True):
-        assert {**given, "correct": record["correct"]} == {**record, "tokur": given["tokur"]}
-        assert record["tokur"]["scores"] == given["tokur"]["scores"]
-    _, out, _ = run_tokur("evaluate", path)
-    again = parsed(out)[0]
-    assert {**again, "outcomes": None} == {**row, "outcomes": None}
-
-
-def test_graded_records_and_results_are_not_mixed(evaluate, tmp_path):
-    code, _, err = evaluate(hand_worked(), options=["--graded", "-"])
-    assert code == 2
-    assert "would take two outputs" in err
-    code, records, _ = evaluate(hand_worked(response="7"), options=["--graded", "-", "-o", tmp_path / "results.jsonl"])
-    assert [record["tokur"]["answer"] for record in records] == ["7"] * 4
-    assert parsed((tmp_path / "results.jsonl").read_text())[0]["auroc"]["value"] == 0.75
 
 
 def test_plots_are_written_as_png_and_svg(evaluate, tmp_path):
@@ -78,29 +45,6 @@ def test_plots_are_written_as_png_and_svg(evaluate, tmp_path):
     assert "AUROC" in (folder / "roc.svg").read_text()
 
 
-def test_a_plane_is_drawn_with_all_responses_and_with_equally_many_right_and_wrong(evaluate, tmp_path):
-    """The paper keeps one class and draws as many of the other at random."""
-    pytest.importorskip("matplotlib")
-    records = [scored(number, number % 7, correct=number % 5 == 0) for number in range(100)]
-    for record in records:
-        record["tokur"]["scores"] |= {"eu_mean": 0.1, "au_mean": 0.5}
-    assert evaluate(records, options=["--plot", tmp_path / "plots", "--bootstrap", 0])[0] == 0
-    for name, shown in (
-        ("eu-au", ["incorrect (80)", "correct (20)"]),
-        ("eu-au-balanced", ["incorrect (20)", "correct (20)"]),
-    ):
-        assert re.findall(r"(?:in)?correct \(\d+\)", (tmp_path / "plots" / f"{name}.svg").read_text()) == shown
-
-
-def test_plots_of_one_class_and_of_qualities_are_drawn_too(evaluate, tmp_path):
-    pytest.importorskip("matplotlib")
-    one_class = [scored(number, number, correct=True) for number in range(12)]
-    assert evaluate(one_class, options=["--plot", tmp_path / "one"])[0] == 0
-    qualities = [scored(number, number, quality=number / 20) for number in range(20)]
-    assert evaluate(qualities, options=["--plot", tmp_path / "graded"])[0] == 0
-    assert not (tmp_path / "graded" / "roc.png").exists()
-
-
 @pytest.mark.slow
 def test_a_terminal_gets_tables_that_fit_it(tmp_path):
     path = write_lines(tmp_path / "in.jsonl", many(names=("eu", "self_certainty_sum", "ll")))
@@ -114,19 +58,6 @@ def test_a_terminal_gets_tables_that_fit_it(tmp_path):
         assert "Score − ll, paired (percentage points, 95 % CI)" in " ".join(plain.split())
         assert "\x1b[1m" in text
         assert "\x1b[4m" in text
-
-
-def test_a_difference_is_shown_with_its_sign_and_its_interval(evaluate, tmp_path):
-    records = list(copied(many(60), 4))
-    options = ["--versus", "ll", "--scores", "eu,ll"]
-    _, (eu, _), _ = evaluate(records, options=options)
-    text = on_terminal(["evaluate", write_lines(tmp_path / "in.jsonl", records), *options], 120)
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
-    found = eu["difference"]["auroc"]
-    figures = [f"{100 * found[name]:+.{decimals}f}" for name, decimals in (("value", 2), ("low", 1), ("high", 1))]
-    row = next(line for line in plain.split("Score − ll")[1].splitlines() if line.startswith("eu "))
-    assert "{} [{}, {}]".format(*figures) in row
-    assert "240 records, 240 with a label; 60 questions; accuracy" in plain
 
 
 def on_terminal(arguments, columns):

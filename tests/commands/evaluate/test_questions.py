@@ -51,18 +51,3 @@ def test_the_mean_of_the_samples_stands_beside_the_share_of_the_vote(evaluate):
         found["eu"]["auroc"]["value"] - found["share"]["auroc"]["value"]
     )
     assert found["eu"]["outcomes"] == {"correct": sum(right), "incorrect": 60 - sum(right)}
-
-
-def test_questions_are_grouped_and_those_with_a_sample_without_label_left_out(evaluate):
-    records = list(voted())
-    records[7]["correct"] = None
-    _, rows, err = evaluate(records, options=["--level", "question", "--scores", "eu", "--group-by", "level"])
-    assert "skipped 1 question without a label" in err
-    assert {(row.get("group"), row["labelled"]) for row in rows} == {(None, 59), ("0", 30), ("1", 29)}
-
-
-def test_what_no_sample_answers_is_wrong_with_all_of_the_vote(evaluate):
-    records = [{**record, "response": "I cannot tell"} for record in voted(1)]
-    records += [{**record, "id": f"r{record['id']}"} for record in voted(9)]
-    _, rows, _ = evaluate(records, options=["--level", "question", "--scores", "eu"])
-    assert rows[0]["outcomes"]["no_answer"] == 1

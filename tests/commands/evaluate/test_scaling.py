@@ -1,8 +1,6 @@
 """``tokur evaluate --scaling``: the accuracy of votes among N responses."""
 
-import pytest
-
-from tests.commands.evaluate.rows import samples, scored, without_id
+from tests.commands.evaluate.rows import samples, scored
 
 
 def test_scaling_takes_the_most_confident_and_the_whole_set_has_no_spread(evaluate):
@@ -15,27 +13,6 @@ def test_scaling_takes_the_most_confident_and_the_whole_set_has_no_spread(evalua
     assert points["pass@n", 4]["mean"] == 1.0
     assert 0 <= points["pass@1", 1]["mean"] <= 1
     assert points["majority", 4]["mean"] == 0.5  # 2 : 2 votes, a tie without a score
-
-
-def test_a_score_that_few_responses_have_is_missing_at_small_n_and_drawn_at_large_n(evaluate, tmp_path):
-    pytest.importorskip("matplotlib")
-    records = [
-        {**scored(0, 0.1, response="7", reference="7"), "tokur": {"sample": sample, "scores": {"ll": -sample}}}
-        for sample in range(64)
-    ]
-    records[0]["tokur"]["scores"]["eu"] = 0.1
-    options = ["--scaling", "1,64", "--repeats", 1, "--as", "latex", "--plot", tmp_path / "plots"]
-    code, text, _ = evaluate(records, options=options)
-    assert code == 0
-    assert [line for line in text.split("\n") if line.startswith("eu &")][-2:] == ["eu & -- & 100.00 \\\\"] * 2
-    assert (tmp_path / "plots" / "scaling-maj.svg").exists()
-
-
-def test_scaling_knows_questions_without_ids_by_their_prompts(evaluate):
-    options = ["--scaling", "4,2", "--keep", "50%"]
-    _, by_id, _ = evaluate(samples(), options=options)
-    _, by_prompt, _ = evaluate(without_id(samples()), options=options)
-    assert by_prompt == by_id
 
 
 def test_scaling_is_the_vote_of_select(evaluate, run_tokur, tmp_path):

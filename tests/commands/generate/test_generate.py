@@ -2,23 +2,18 @@ import json
 
 import pytest
 
-from tests.helpers import finish, parsed, write_lines
-from tests.tiny import CONTEXT_LENGTH, tiny_model_folder, tiny_tokenizer
+from tests.helpers import finish, parsed, questions, write_lines
+from tests.tiny import tiny_model_folder, tiny_tokenizer
 from tokur_cli.commands.shared import digests
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.records.errors import TokurError
 
-
-def questions(count=5):
-    return [{"id": f"q{n}", "question": f"What is {n}+{n}?", "reference": str(2 * n), "level": n} for n in range(count)]
+SAMPLED = ["--temperature", "1.0", "--max-new-tokens", "20"]
 
 
 @pytest.fixture
 def asked(tmp_path):
     return write_lines(tmp_path / "questions.jsonl", questions())
-
-
-SAMPLED = ["--temperature", "1.0", "--max-new-tokens", "20"]
 
 
 def test_responses_come_in_order_with_all_that_score_needs(run_tokur, tiny_folder, asked):
@@ -35,22 +30,6 @@ def test_responses_come_in_order_with_all_that_score_needs(run_tokur, tiny_folde
         assert tokur["finish_reason"] == ("stop" if tokur["token_ids"][-1] == 258 else "length")
         assert 1 <= len(tokur["token_ids"]) <= 20
         assert tokur["generation"]["temperature"] == 1.0
-
-
-@pytest.mark.parametrize("command", ["generate", "score"])
-def test_a_base_model_is_refused_for_questions_before_its_weights_are_loaded(run_tokur, asked, tmp_path, command):
-    folder = tiny_model_folder(tmp_path)
-    (folder / "chat_template.jinja").unlink()
-    (folder / "model.safetensors").write_bytes(b"no weights")
-    given = asked if command == "generate" else write_lines(tmp_path / "a.jsonl", [{**questions()[0], "response": "0"}])
-    code, out, err = run_tokur(command, given, "-m", folder, "-o", tmp_path / "out.jsonl")
-    assert (code, out) == (1, "")
-    assert f"{given}:1: the model has no chat template: say how the prompt reads with --template raw or --tem" in err
-    assert not (tmp_path / "out.jsonl").exists()
-    for worded in (["--template", "raw"], ["--skip-invalid"]):
-        code, _, err = run_tokur(command, given, "-m", folder, *worded)
-        assert code == 1
-        assert "chat template" not in err
 
 
 def test_what_is_generated_is_what_is_scored(run_tokur, tiny_folder, asked, tmp_path):
@@ -80,21 +59,6 @@ def test_ids_beyond_the_tokenizers_are_generated_and_scored(run_tokur, asked, tm
     assert code == 0, err
     lengths = [len(json.loads(line)["tokur"]["tokens"]["logprob"]) for line in out.splitlines()]
     assert lengths == list(map(len, made))
-
-
-def test_text_that_the_model_has_no_ids_for_is_an_error_of_its_record(run_tokur, tmp_path):
-    """The model has two rows fewer than the tokenizer has entries."""
-    folder = tiny_model_folder(tmp_path, vocab_size=257, bos_token_id=None, eos_token_id=None)
-    options = ("-m", folder, "--template", "raw", "--skip-invalid")
-    for command, record in (("score", {"prompt": "x", "response": "yes"}), ("generate", {"prompt": "yes"})):
-        field = list(record)[-1]
-        bad = {**record, field: "yes <|im_end|> no"}
-        (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (record, bad, record)))
-        more = ("--max-new-tokens", "3") if command == "generate" else ()
-        code, out, err = run_tokur(command, tmp_path / "in.jsonl", *options, *more)
-        assert (code, len(out.splitlines())) == (3, 2), err
-        assert "in.jsonl:2: " in err
-        assert "has 258, but the model's vocabulary ends at 256" in err
 
 
 def test_scoring_in_the_same_run_gives_the_same_bytes(run_tokur, tiny_folder, asked, tmp_path):
@@ -139,51 +103,6 @@ def test_a_sample_is_the_same_for_any_n_and_any_order(run_tokur, tiny_folder, as
     four, sixteen = texts(asked, 4), texts(asked, 16)
     assert all(sixteen[key] == text for key, text in four.items())
     assert texts(write_lines(tmp_path / "back.jsonl", questions()[::-1]), 4) == four
-
-
-def test_questions_without_an_id_get_one_that_does_not_depend_on_their_place(run_tokur, tiny_folder, tmp_path):
-    rows = [{"question": "a?"}, {"question": "b?"}]
-    ids = []
-    for order in (rows, rows[::-1]):
-        _, out, _ = run_tokur("generate", write_lines(tmp_path / "q.jsonl", order), "-m", tiny_folder, *SAMPLED)
-        ids.append({record["question"]: (record["id"], record["response"]) for record in parsed(out)})
-    assert ids[0] == ids[1]
-    assert len({name for name, _ in ids[0].values()}) == 2
-
-
-def test_resuming_continues_by_question_and_sample(run_tokur, tiny_folder, asked, tmp_path):
-    options = ["-m", tiny_folder, "-n", "3", *SAMPLED, "--dtype", "float32"]
-    output = tmp_path / "out.jsonl"
-    run_tokur("generate", asked, *options, "-o", output)
-    whole = output.read_bytes()
-    lines = whole.splitlines(keepends=True)
-    for kept in (0, 1, 4, 14, 15):
-        output.write_bytes(b"".join(lines[:kept]) + (b'{"id": "q' if kept < 15 else b""))
-        code, _, err = run_tokur("generate", asked, *options, "-o", output, "--resume")
-        assert (code, err) == (0, "")
-        assert parsed(output.read_text()) == parsed(whole.decode())
-    output.write_bytes(whole + b'{"id": "q')
-    code, _, err = run_tokur("generate", asked, *options, "-o", output, "--resume")
-    assert (code, output.read_bytes()) == (0, whole)
-    code, _, err = run_tokur("generate", asked, *options, "-o", output, "--resume", "--top-p", "0.5")
-    assert code == 1
-    assert "top_p 1.0, but this run has top_p 0.5" in err
-    code, _, err = run_tokur("generate", asked, *options, "-o", output, "--resume", "--seed", "1")
-    assert code == 1
-    assert "seed 0, but this run has seed 1" in err
-    assert parsed(output.read_text()) == parsed(whole.decode())
-
-
-@pytest.mark.parametrize("skip", [False, True])
-def test_bad_questions_are_errors_of_their_records(run_tokur, tiny_folder, tmp_path, skip):
-    rows = [*questions(2), {"id": "no text"}, {"question": "long " * CONTEXT_LENGTH}, questions(3)[2]]
-    path = write_lines(tmp_path / "q.jsonl", rows)
-    options = ["--skip-invalid"] if skip else []
-    code, out, err = run_tokur("generate", path, "-m", tiny_folder, "--max-new-tokens", "5", *options)
-    assert [record["id"] for record in parsed(out)] == (["q0", "q1", "q2"] if skip else ["q0", "q1"])
-    assert code == (3 if skip else 1)
-    assert "q.jsonl:3: has no prompt" in err
-    assert ("q.jsonl:4: the prompt has" in err) == skip
 
 
 def test_a_question_of_which_one_sample_fails_is_one_error_and_the_others_go_on(
@@ -267,17 +186,6 @@ def test_stop_strings_are_named_as_the_reason(run_tokur, tiny_folder, asked):
     stopped = [r for r in parsed(out) if r["tokur"]["finish_reason"] == "stop_string"]
     assert stopped
     assert all(stop not in record["response"] for record in parsed(out))
-
-
-def test_a_model_without_a_chat_template_is_said_before_anything_is_made(run_tokur, tmp_path, asked):
-    folder = tiny_model_folder(tmp_path)
-    config = json.loads((folder / "tokenizer_config.json").read_text())
-    config.pop("chat_template", None)
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    (folder / "chat_template.jinja").unlink(missing_ok=True)
-    code, out, err = run_tokur("generate", asked, "-m", folder)
-    assert (code, out) == (1, "")
-    assert "--template raw" in err
 
 
 def test_generate_with_scores_reads_the_files_of_a_model_for_their_digest_once(

@@ -9,20 +9,6 @@ LOADING = "tokur generate: loading smollm2-135m-instruct\n"
 needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--score"], "give --sampling shared (or joint)"),
-        (["--device-map", "cpu"], "--device-map contradicts --backend vllm"),
-    ],
-)
-def test_what_vllm_does_not_take_is_refused(run_tokur, tiny_folder, tmp_path, options, said):
-    path = write_lines(tmp_path / "q.jsonl", [{"question": "Hi"}])
-    code, out, err = run_tokur("generate", path, "-m", tiny_folder, "--backend", "vllm", *options)
-    assert (code, out) == (2, "")
-    assert said in err
-
-
 @needs_vllm
 @pytest.mark.real_model
 @pytest.mark.usefixtures("all_threads")
@@ -56,13 +42,3 @@ def test_vllm_samples_depend_on_seed_question_and_sample(tmp_path):
     assert len(three) == 3 * 64
     assert len(set(three.values())) > 100
     assert all(three[key] == text for key, text in two.items())
-
-
-@needs_vllm
-@pytest.mark.real_model
-def test_what_vllm_prints_is_shown_where_it_fails(tmp_path):
-    path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 1))
-    code, out, err = finish(["generate", path, "--backend", "vllm", "--set", "max_memory=0.001"])
-    assert (code, out) == (1, "")
-    assert "what vLLM printed ---\n" in err
-    assert "\n  ---\ntokur generate: vLLM cannot load smollm2-135m-instruct: " in err

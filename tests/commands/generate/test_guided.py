@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.commands.generate.test_generate import questions
-from tests.helpers import parsed, write_lines
+from tests.helpers import parsed, questions, write_lines
 
 STEPS = [
     *["--set", "step_end=a", "--set", "step_end=e", "--set", "step_tokens=6"],
@@ -67,9 +66,7 @@ def test_records_tell_how_they_came_about(run_tokur, tiny_folder, asked):
     assert "of 4 lineages are left at the end" in err
 
 
-@pytest.mark.parametrize(
-    ("guide", "score"), [("eu", "eu_mean"), ("tu", "tu"), ("ll", "ll_sum"), ("pe", "pe"), ("deepconf", "deepconf_sum")]
-)
+@pytest.mark.parametrize(("guide", "score"), [("eu", "eu_mean"), ("tu", "tu"), ("ll", "ll_sum")])
 def test_scoring_the_output_gives_the_last_score_again(run_tokur, tiny_folder, asked, tmp_path, guide, score):
     over = "sum" if score == "tu" or score.endswith("_sum") else "mean"
     _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, guide, "--guide-over", over)
@@ -98,50 +95,3 @@ def test_scores_of_the_same_run_are_those_of_scoring_afterwards(run_tokur, tiny_
             else:
                 assert one["tokur"]["tokens"][name] == pytest.approx(values, rel=1e-3, abs=2e-5)
         assert one["tokur"]["scores"] == pytest.approx(other["tokur"]["scores"], rel=1e-3, abs=2e-5)
-
-
-def test_batches_and_order_do_not_matter_but_n_does(run_tokur, tiny_folder, asked, tmp_path):
-    def texts(path, *options):
-        _, out, _ = run_tokur("generate", path, "-m", tiny_folder, *GUIDED, "eu", *options)
-        return {(r["id"], r["tokur"]["sample"]): r["response"] for r in parsed(out)}
-
-    expected = texts(asked)
-    assert texts(asked, "--set", "batch_size=1") == texts(asked, "--set", "batch_size=64") == expected
-    assert texts(write_lines(tmp_path / "back.jsonl", questions()[::-1])) == expected
-    six = texts(asked, "-n", "6")
-    assert any(six[place] != text for place, text in expected.items())
-
-
-def test_resuming_makes_a_question_again_and_writes_what_is_missing(run_tokur, tiny_folder, asked, tmp_path):
-    command = ["generate", asked, "-m", tiny_folder, *GUIDED, "eu", "-o", tmp_path / "out.jsonl"]
-    run_tokur(*command)
-    output = tmp_path / "out.jsonl"
-    whole = output.read_bytes()
-    lines = whole.splitlines(keepends=True)
-    for kept in (0, 1, 6, 19, 20):
-        output.write_bytes(b"".join(lines[:kept]) + (b'{"id": "q' if kept < 20 else b""))
-        assert run_tokur(*command, "--resume")[0] == 0
-        assert [(r["id"], r["response"], r["tokur"]["sample"]) for r in parsed(output.read_text())] == [
-            (r["id"], r["response"], r["tokur"]["sample"]) for r in parsed(whole.decode())
-        ]
-        assert output.read_bytes().startswith(b"".join(lines[:kept]))
-    for options, said in (
-        (["--guide-over", "sum"], "guide_over"),
-        (["-n", "8"], "particles"),
-        (["--draws", "5"], "posterior.draws"),
-    ):
-        code, _, err = run_tokur(*command, "--resume", *options)
-        assert code == 1
-        assert f"was written with {said} " in err
-    assert len(output.read_bytes().splitlines()) == 20
-
-
-@pytest.mark.parametrize("method", ["bon", "wbon"])
-def test_one_of_the_particles_is_chosen(run_tokur, tiny_folder, asked, tmp_path, method):
-    _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, "eu", "--score")
-    path = write_lines(tmp_path / "particles.jsonl", parsed(out))
-    code, chosen, err = run_tokur("select", path, "--by", "eu_mean", "--keep", "100%", "--method", method)
-    assert code == 0, err
-    assert [record["id"] for record in parsed(chosen)] == [f"q{n}" for n in range(5)]
-    for record, records in zip(parsed(chosen), particles(out).values(), strict=True):
-        assert record["tokur"]["particle"] == records[record["tokur"]["sample"]]["particle"]

@@ -2,16 +2,14 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from scipy.stats import beta
 
-from tests.commands.generate.test_generate import SAMPLED, questions
-from tests.helpers import parsed, write_lines
+from tests.helpers import parsed, questions, write_lines
 from tokur_cli.answers.grading import LabelRule
-from tokur_cli.commands.generate.settling import Poll, Polled, UntilSettled
-from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
+from tokur_cli.commands.generate.settling import Poll, UntilSettled
+from tokur_cli.engine.generation.decoder import DecodedResponse
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
 
@@ -53,7 +51,20 @@ def part_of(whole, level=LEVEL):
 @pytest.fixture
 def command(tiny_folder, tmp_path):
     asked = write_lines(tmp_path / "asked.jsonl", questions(9))
-    return ["generate", asked, "-m", tiny_folder, "-n", SAMPLES, *SAMPLED, "--dtype", "float32"]
+    return [
+        "generate",
+        asked,
+        "-m",
+        tiny_folder,
+        "-n",
+        SAMPLES,
+        "--temperature",
+        "1.0",
+        "--max-new-tokens",
+        "20",
+        "--dtype",
+        "float32",
+    ]
 
 
 @pytest.fixture
@@ -62,7 +73,7 @@ def whole(run_tokur, command, tmp_path):
     return (tmp_path / "whole.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("rows", [1, 5, 64])
+@pytest.mark.parametrize("rows", [1, 64])
 def test_what_is_written_is_the_part_of_a_full_run_that_settles_the_votes(
     run_tokur, command, whole, tmp_path, opinionated, rows
 ):
@@ -79,27 +90,6 @@ def test_what_is_written_is_the_part_of_a_full_run_that_settles_the_votes(
     drawn = sum(tokens.values())
     assert f"drew {written.total()} samples with {drawn:,} tokens, {drawn / estimate:.1%} of about" in err
     assert "of 9 questions settled" in err
-
-
-def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(run_tokur, command, whole, tmp_path, opinionated):
-    expected, output = part_of(whole), tmp_path / "part.jsonl"
-    lines = expected.splitlines(keepends=True)
-    for kept in (0, 1, 3, 4, 5, 17, len(lines) - 1, len(lines)):
-        output.write_bytes(b"".join(lines[:kept]) + (b'{"id": "q' if kept < len(lines) else b""))
-        code, _, err = run_tokur(*command, "--stop-at", LEVEL, "-o", output, "--resume")
-        assert code == 0, err
-        assert output.read_bytes() == expected
-        assert ("settled" in err) == (kept < len(lines))
-    output.write_bytes(whole)  # of which no more are wanted
-    assert run_tokur(*command, "--stop-at", LEVEL, "-o", output, "--resume")[0] == 0
-    assert output.read_bytes() == whole
-
-
-def test_scoring_in_the_same_run_scores_what_is_drawn(run_tokur, command, tmp_path, opinionated):
-    responses = tmp_path / "responses.jsonl"
-    assert run_tokur(*command, "--stop-at", LEVEL, "-o", responses)[0] == 0
-    expected = run_tokur("score", responses, "--dtype", "float32", "--scores", "ll")[1]
-    assert run_tokur(*command, "--stop-at", LEVEL, "--score", "--scores", "ll")[1] == expected
 
 
 class Answering:
@@ -157,13 +147,6 @@ def test_no_sample_is_drawn_in_vain():
     assert decoder.drawn[-3:] == [(0, 6), (0, 5), (0, 4)]  # the decoder takes the last one first
 
 
-def test_a_vote_that_is_never_settled_takes_all():
-    decoder = Answering([says(*range(12))])
-    (polled,) = UntilSettled(decoder, 0.95).serve([poll(0)])
-    assert isinstance(polled, Polled)
-    assert (len(polled.responses), polled.settled) == (12, False)
-
-
 def test_what_is_there_counts_and_settled_questions_draw_nothing():
     decoder = Answering({1: says(*[3] * 12)})
     polls = [poll(0, written=says(3, 3, 3, 3)), None, poll(1, written=says(3, 3)), poll(2, written=says(*range(12)))]
@@ -173,31 +156,3 @@ def test_what_is_there_counts_and_settled_questions_draw_nothing():
     assert {index: of.settled for index, of in polled.items()} == {0: True, 1: True, 2: False}
     assert None in results  # the pause is passed on
     assert decoder.drawn == [(1, 3), (1, 2)]
-
-
-def test_a_sample_that_fails_is_an_error_of_its_question_and_the_others_go_on():
-    texts = [says(*[3] * 12), says(*[3] * 12)]
-    texts[0][2] = None
-    results = list(UntilSettled(Answering(texts), 0.95).serve([poll(0), poll(1)]))
-    failed = [result for result in results if isinstance(result, tuple)]
-    assert [(request.index, str(error)) for request, error in failed] == [(0, "lost")]
-    assert isinstance(failed[0][0], DecodingRequest)
-    assert [result.index for result in results if isinstance(result, Polled)] == [1]
-
-
-@pytest.mark.parametrize(
-    ("question", "texts"),
-    [
-        ("小明有3个苹果，又买了4个。他一共有多少个苹果？", ["答案是7。", "他一共有七个苹果。",
-         "答案：７", "一共有7个。"]),
-        ("Anna hat 1.200 Euro, 200 gibt sie aus. Wie viel bleibt?", ["Die Antwort ist 1.000 Euro.", "Antwort: 1000",
-         "Also bleiben ihr 1.000,00 €.", "Sie hat 1.200 − 200 = 1.000 Euro übrig."]),
-        ("لدى سامي 12 كتابا واشترى 5. كم كتابا لديه؟", ["الجواب هو 17.", "الإجابة: ١٧",
-         "لديه 17 كتابا.", "12 + 5 = 17 كتابا."]),
-    ],
-)  # fmt: skip
-def test_answers_in_other_languages_settle_votes(question, texts):
-    """Numerals, words and sums that all say the same number are one answer."""
-    asked = replace(poll(0), question=Record.of({"id": "0", "question": question}, None, None))
-    (polled,) = UntilSettled(Answering([texts * 3]), 0.95).serve([asked])
-    assert (len(polled.lengths), polled.settled) == (4, True)

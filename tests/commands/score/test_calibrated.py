@@ -1,7 +1,5 @@
 """``--calibration``: a real model's scores, fitted and applied, beside scikit-learn on the same numbers."""
 
-import json
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -41,33 +39,3 @@ def test_p_correct_is_scikit_learns_probability(run_tokur, tiny_folder, calibrat
         assert len(run.pop("calibration")) == 16
         assert run == before["tokur"]["run"]
         assert list(one["tokur"]["scores"]) == [*before["tokur"]["scores"], "p_correct"]
-
-
-def test_it_is_all_that_is_computed_where_it_is_all_that_is_asked_for(run_tokur, tiny_folder, calibration, tmp_path):
-    _, out, _ = run_tokur(
-        "score", tmp_path / "in.jsonl", "-m", tiny_folder, "--calibration", calibration[1], "--scores", "p_correct"
-    )
-    assert {tuple(one["tokur"]["scores"]) for one in parsed(out)} == {("p_correct",)}
-
-
-def test_responses_get_it_as_they_are_generated(run_tokur, tiny_folder, calibration, tmp_path):
-    questions = write_lines(tmp_path / "questions.jsonl", [{"id": "a", "question": "1 + 1?"}])
-    code, out, err = run_tokur(
-        "generate", questions, "-m", tiny_folder, "--max-new-tokens", 8, "--score", "--calibration", calibration[1]
-    )
-    assert code == 0, err
-    scores = parsed(out)[0]["tokur"]["scores"]
-    fitted = json.loads(calibration[1].read_text())
-    margin = fitted["intercept"] + sum(
-        weight * scores[name] for name, weight in zip(fitted["scores"], fitted["weights"], strict=True)
-    )
-    assert scores["p_correct"] == pytest.approx(1 / (1 + np.exp(-margin)))
-
-
-def test_another_model_is_refused(run_tokur, tiny_folder, calibration, tmp_path):
-    fitted = json.loads(calibration[1].read_text())
-    fitted["settings"]["model"] = "another/model"
-    calibration[1].write_text(json.dumps(fitted))
-    code, out, err = run_tokur("score", tmp_path / "in.jsonl", "-m", tiny_folder, "--calibration", calibration[1])
-    assert (code, out) == (2, "")
-    assert f"was fitted on scores with model another/model, these are made with {tiny_folder}" in err

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.helpers import finish, parsed, write_lines
+from tests.helpers import parsed, write_lines
 from tests.records.reading import DATA
 
 END = 258
@@ -54,30 +54,6 @@ def test_each_token_counts_once_and_records_that_do_not_tell_them_are_counted(ru
     code, out, err = run_tokur("score", again, "-m", tiny_folder)
     assert (code, err) == (0, "")
     assert [record["tokur"]["scores"] for record in parsed(out)] == [record["tokur"]["scores"] for record in scored[:2]]
-
-
-@pytest.mark.slow
-def test_workers_count_together(tiny_folder, tmp_path):
-    choices = [CHOICES[number % 4] for number in range(60)]
-    code, _, err = finish(["score", *batch(tmp_path, tiny_folder, choices), "--workers", 2])
-    assert code == 0, err
-    assert err.count("\n") == 2
-    assert "30 responses were tokenized again" in err
-
-
-def test_tokens_of_another_model_count_for_nothing(run_tokur, tiny_folder, tmp_path):
-    given = batch(tmp_path, "gpt-4o", CHOICES[:1])
-    code, out, err = run_tokur("score", *given[:-1], tiny_folder)
-    assert code == 0
-    assert "responses of gpt-4o" in err
-    assert "1 response was" not in err
-    assert "token_ids" not in parsed(out)[0]["tokur"]
-
-
-def test_text_of_nobody_in_particular_is_tokenized_without_a_word(run_tokur, tiny_folder, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", [{"question": "Hi", "response": "né"}])
-    code, _, err = run_tokur("score", path, "-m", tiny_folder)
-    assert (code, err) == (0, "")
 
 
 @pytest.mark.slow

@@ -37,22 +37,3 @@ def test_each_step_says_what_its_tokens_say(run_tokur, tiny_folder, response, by
             assert step[name]["mean"] == pytest.approx(sum(values) / len(values), rel=1e-5)
             assert step[name]["max"] == pytest.approx(least_sure[0], rel=1e-5)
             assert step[name]["top5"] == pytest.approx(sum(least_sure) / len(least_sure), rel=1e-5)
-
-
-def test_steps_stay_without_token_arrays_and_go_where_none_are_asked_for(run_tokur, tiny_folder, response):
-    _, out, _ = run_tokur("score", response, "-m", tiny_folder, "--steps")
-    _, bare, _ = run_tokur("score", response, "-m", tiny_folder, "--steps", "--no-tokens")
-    assert parsed(bare)[0]["tokur"]["steps"] == parsed(out)[0]["tokur"]["steps"]
-    response.write_text(out)
-    _, again, _ = run_tokur("score", response, "-m", tiny_folder, "--seed", 1)
-    assert not {"steps", "step_by"} & parsed(again)[0]["tokur"].keys()
-
-
-def test_a_run_with_other_steps_is_not_continued(run_tokur, tiny_folder, response, tmp_path):
-    scored = tmp_path / "scored.jsonl"
-    options = ("score", response, "-m", tiny_folder, "-o", scored, "--resume", "--steps")
-    assert run_tokur(*options, "lines")[0] == 0
-    assert run_tokur(*options, "lines")[0] == 0
-    code, _, err = run_tokur(*options, "sentences")
-    assert code == 1
-    assert "step_by" in err

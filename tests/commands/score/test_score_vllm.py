@@ -1,70 +1,17 @@
 """``--backend vllm``: what it refuses, and its numbers beside those of transformers."""
 
 import importlib.util
-import json
-import os
-import signal
-import subprocess
 
 import numpy as np
 import pytest
 
-from tests.helpers import finish, parsed, records, sample_lines, start, wait_for_lines, write_lines
+from tests.helpers import finish, parsed, records, sample_lines, write_lines
 from tests.tiny import tiny_model_folder, tiny_tokenizer
-from tokur_cli.commands.options.model import BackendOptions
-from tokur_cli.commands.options.scoring import BaselineOptions, ScoringOptions
-from tokur_cli.commands.score.checked import check_backend
 from tokur_cli.scores.calibration import read_calibration
 
 VLLM = ("--backend", "vllm")
-SHARED = (*VLLM, "--sampling", "shared")
 
 needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (VLLM, "give --sampling shared (or joint)"),
-        ((*VLLM, "--sampling", "stepwise"), "give --sampling shared (or joint)"),
-        ((*SHARED, "--scores", "eu,llm_check_hidden,p_true"), "p_true, llm_check_hidden take more of the model"),
-        ((*SHARED, "--scores", "inside"), "inside takes more of the model"),
-        ((*SHARED, "--scores", "inside", "--over", "samples"), "inside takes more of the model"),
-        ((*SHARED, "--device-map", "cpu"), "--device-map contradicts --backend vllm"),
-        ((*SHARED, "--quantize", "4bit"), "--quantize contradicts --backend vllm"),
-        ((*SHARED, "--from-logprobs"), "contradicts --from-logprobs"),
-    ],
-)
-def test_what_vllm_cannot_do_is_refused_before_a_model_is_loaded(run_tokur, tmp_path, options, said):
-    path = write_lines(tmp_path / "in.jsonl", records(1))
-    code, out, err = run_tokur("score", path, "-m", "no-such-model", *options)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert "loading" not in err
-
-
-@pytest.mark.parametrize("command", ["score", "generate"])
-def test_without_vllm_the_install_command_is_said(run_tokur, tiny_folder, tmp_path, monkeypatch, command):
-    find_spec = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "vllm" else find_spec(name, *rest)
-    )
-    path = write_lines(tmp_path / "in.jsonl", records(1))
-    more = ["--score"] if command == "generate" else []
-    code, out, err = run_tokur(command, path, "-m", tiny_folder, *SHARED, *more)
-    assert (code, out) == (2, "")
-    assert "pip install 'tokur[vllm]'" in err
-
-
-@pytest.mark.parametrize(
-    ("scores", "baselines"),
-    [
-        ("ll,pe_sum,deepconf", BaselineOptions()),  # no draws, so that how they are sampled says nothing
-        ("ll,semantic_entropy,sar,u_ecc", BaselineOptions(over="samples")),
-    ],
-)
-def test_what_vllm_can_do_is_not_refused(scores, baselines):
-    check_backend(ScoringOptions(scores=scores, baselines=baselines, engine=BackendOptions("vllm")))
 
 
 @needs_vllm
@@ -91,36 +38,6 @@ def test_vllm_scores_the_samples_as_transformers_does(run_tokur, tmp_path):
     begun.write_text("".join(theirs.splitlines(keepends=True)[:2]) + theirs.splitlines()[2][:100])
     code, _, err = finish(["score", path, *options, "-o", begun, "--resume"])
     assert (code, begun.read_text()) == (0, theirs), err
-
-
-@needs_vllm
-@pytest.mark.real_model
-@pytest.mark.usefixtures("all_threads")
-def test_vllm_generates_and_scores_in_one_run(tmp_path):
-    path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 3))
-    precise = ["--dtype", "float32"]
-    options = [*precise, *SHARED, "--set", "max_memory=0.5", "--max-new-tokens", "12"]
-    code, out, err = finish(["generate", path, *options, "--score"])
-    assert code == 0, err
-    generated = parsed(out)
-    for record in generated:
-        assert record["tokur"]["generation"]["backend"] == record["tokur"]["run"]["backend"] == "vllm"
-    path = write_lines(tmp_path / "r.jsonl", generated)
-    code, scored, err = finish(["score", path, *precise, "--sampling", "shared"])
-    assert code == 0, err
-    for mine, other in zip(parsed(scored), generated, strict=True):
-        assert other["tokur"]["tokens"]["eu"] == pytest.approx(mine["tokur"]["tokens"]["eu"], abs=2e-4)
-
-
-@needs_vllm
-@pytest.mark.real_model
-def test_what_vllm_prints_is_shown_where_it_cannot_score(tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", sample_lines("responses.jsonl", 1))
-    code, out, err = finish(["score", path, *SHARED, "--set", "max_memory=0.001"])
-    assert (code, out) == (1, "")
-    assert "what vLLM printed ---\n" in err
-    assert "\ntokur score: vLLM cannot load smollm2-135m-instruct: " in err
-    assert json.dumps(err).count("Traceback") == 0
 
 
 @pytest.fixture
@@ -170,29 +87,3 @@ def test_vllm_scores_what_is_unusual_as_transformers_does(run_tokur, folder, tmp
             assert np.array(other["tokur"]["tokens"][name]) == pytest.approx(np.array(values), abs=2e-3), name
         expected = fit.probability([mine["tokur"]["scores"][name] for name in fit.scores])
         assert other["tokur"]["scores"]["p_correct"] == pytest.approx(expected, abs=1e-3)
-
-
-@needs_vllm
-@pytest.mark.slow
-@pytest.mark.usefixtures("all_threads")
-def test_ctrl_c_amid_vllm_leaves_whole_records_and_resume_goes_on(folder, tmp_path):
-    output = tmp_path / "out.jsonl"
-    path = write_lines(tmp_path / "in.jsonl", records(1200))
-    options = ["score", path, "-m", folder, *SHARED, "--set", "max_memory=0.1", "--sigma", "0.01", "-o", output]
-    options += ["--batch-tokens", "600"]
-    process = start(options, stderr=subprocess.PIPE, start_new_session=True)
-    wait_for_lines(output, 3, process)
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    loading = f"tokur score: loading {folder}\n"
-    told = f"tokur score: interrupted: {output} keeps what is done: go on with --resume\n"
-    assert (process.returncode, err.decode()) == (130, loading + told)
-    with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)  # no process of its group is left
-    done = output.read_bytes()
-    assert done.endswith(b"}\n")
-    assert done.count(b"\n") < 1200
-    code, _, err = finish([*options, "--resume"])
-    assert (code, err) == (0, loading)
-    assert output.read_bytes().startswith(done)
-    assert [record["id"] for record in parsed(output.read_text())] == [f"q{number}" for number in range(1200)]

@@ -1,9 +1,7 @@
 """Tasks through workers of real Ray, in this process's own pool; the pipelines are played."""
 
 import itertools
-import os
 import queue
-import signal
 import time
 
 import pytest
@@ -78,51 +76,6 @@ def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_e
     assert lines.pop(0) == "tokur score: a note of every worker"
     assert len(lines) == 3
     assert all(line.endswith("died; another one takes its place and repeats its work") for line in lines)
-
-
-@pytest.mark.slow
-def test_what_becomes_of_a_task_is_told_part_by_part_and_again_where_its_worker_dies(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    with pool_of(2, Fake(seconds=0.4, parts=8)) as pool:
-        [(_, outcomes)] = pool.map([1], lost)
-        next(outcomes)
-        began = time.monotonic()
-        assert len(list(outcomes)) == 7
-        assert time.monotonic() - began > 1, "the first parts came before the others were done"
-        [(_, outcomes)] = pool.map([2], lost)
-        told = [next(outcomes)]
-        os.kill(told[0][1], signal.SIGKILL)
-        told += outcomes
-        assert [worker == told[0][1] for _, worker, *_ in told[-9:]] == [True, *[False] * 8]
-
-
-def is_alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (Fake(start="killed"), TokurError, "a worker died 3 times before it was ready"),
-        (Fake(start="fails"), KeyError, "lost"),
-    ],
-)
-def test_workers_that_never_are_ready_end_the_run(make, error, message):
-    with pytest.raises(error, match=message), pool_of(2, make) as pool:
-        _ = pool.settings
-
-
-@pytest.mark.slow
-def test_a_worker_with_other_settings_is_refused_by_name(tmp_path):
-    message = r"the worker on .* has sigma (0\.3, but the first one has 0\.1|0\.1, but the first one has 0\.3):"
-    make = Fake(first=tmp_path / "first", seconds=0.1)
-    with pytest.raises(TokurError, match=message), pool_of(2, make) as pool:
-        run(pool, range(1000))
 
 
 @pytest.mark.slow
