@@ -1,7 +1,6 @@
 """What the READMEs and the help say is there and current."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -55,22 +54,6 @@ def anchors(text):
         re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
         for heading in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
     }
-
-
-@pytest.mark.parametrize("readme", READMES, ids=str)
-def test_a_readmes_shell_is_sound(readme):
-    for block in blocks_of(readme):
-        assert subprocess.run(["bash", "-n"], input=block.commands, text=True, capture_output=True).stderr == ""
-
-
-@pytest.mark.parametrize("readme", READMES, ids=str)
-def test_programs_of_the_tests_that_a_readme_names_take_the_options_it_shows(readme):
-    for module, words in re.findall(r"python -m (tests[\w.]+)((?: [^`|>\n\]]*)?)", text_of(readme)):
-        path = ROOT / module.replace(".", "/")
-        path = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
-        source = path.read_text(encoding="utf-8")
-        for option in re.findall(r"--([a-z-]+)", words):
-            assert f"--{option}" in source or option.replace("-", "_") in source, f"{module}: --{option}"
 
 
 def test_continuous_integration_installs_and_scores_as_the_front_page_says():

@@ -18,7 +18,7 @@ def adapter(tiny_folder, tmp_path):
     return tmp_path / "adapter"
 
 
-def test_scores_are_those_of_the_adapted_model_and_the_run_names_both(run_tokur, tiny_folder, adapter, tmp_path):
+def test_adapter_scores_are_of_the_adapted_model_and_the_run_names_both(run_tokur, tiny_folder, adapter, tmp_path):
     responses = write_lines(tmp_path / "responses.jsonl", records(4))
     code, out, err = run_tokur("score", responses, "-m", adapter, "--dtype", "float32")
     assert (code, err) == (0, "")
@@ -43,7 +43,7 @@ def _byte_ids(text):
     return tiny_tokenizer()(text, add_special_tokens=False).input_ids
 
 
-def test_draws_are_adapters_that_stand_beside_the_models_own(run_tokur, tiny_folder, adapter, tmp_path):
+def test_adapter_draws_are_adapters_that_stand_beside_the_models_own(run_tokur, tiny_folder, adapter, tmp_path):
     folder = tmp_path / "posterior"
     options = ("--sigma", 0.3, "-o", folder, "--dtype", "float32")
     code, _, err = run_tokur("perturb", "-m", tiny_folder, "--adapter", adapter, *options)

@@ -173,6 +173,7 @@ def test_bad_lines_lose_no_good_record(run_tokur, tiny_folder, tmp_path, command
             "question": f"{n}?",
             "response": rows[0]["response"],
             "note": "a\u2028b\u0085c",
+            "correct": n > 5,
             "tokur": scored,
         }
         for n in range(len(BAD))

@@ -50,7 +50,7 @@ def scored(response, sample=0, eu=0.1, **fields):
         (scored("def f(x):\n    return x * 3", **CODE), None, None),
     ],
 )
-def test_an_answer_and_its_verdict_are_the_same_everywhere(run_tokur, tmp_path, record, answer, right):
+def test_labels_an_answer_and_its_verdict_are_the_same_everywhere(run_tokur, tmp_path, record, answer, right):
     path = write_lines(tmp_path / "in.jsonl", [record])
     graded = tmp_path / "graded.jsonl"
     run_tokur("evaluate", path, "--graded", graded)
@@ -68,7 +68,7 @@ def test_an_answer_and_its_verdict_are_the_same_everywhere(run_tokur, tmp_path, 
     assert ("✓ correct" in out, "✗ incorrect" in out) == (right is True, right is False)
 
 
-def test_the_best_of_several_programs_may_be_any_and_programs_do_not_vote(run_tokur, tmp_path):
+def test_labels_the_best_of_several_programs_may_be_any_and_programs_do_not_vote(run_tokur, tmp_path):
     """The surest one has no number in it that could be taken for an answer."""
     bodies, right = ["x + x", "x * 3", "x * 3"], [True, False, False]
     records = [
@@ -115,7 +115,7 @@ def by_inspect():
 
 
 @pytest.mark.parametrize("field", by_inspect())
-def test_the_named_scorer_is_counted_as_by_inspect(run_tokur, several, field):
+def test_labels_the_named_scorer_is_counted_as_by_inspect(run_tokur, several, field):
     labels = by_inspect()[field]
     mean = sum(labels) / len(labels)
     _, out, err = run_tokur("evaluate", several, "--label-field", field, "--scores", "eu")
@@ -135,7 +135,7 @@ def test_the_named_scorer_is_counted_as_by_inspect(run_tokur, several, field):
         ("layers", (None, "15:"), "layers all, 15:"),
     ],
 )
-def test_scores_of_two_kinds_in_one_file_are_said(run_tokur, tmp_path, setting, values, said):
+def test_labels_scores_of_two_kinds_in_one_file_are_said(run_tokur, tmp_path, setting, values, said):
     """EU of σ = 0.1 is several times that of 0.05: their ranks would mostly tell which of the two a record has."""
     rows = [of_steps(number, [0.1 + number, 0.2, 0.3], reference=str(12 + number % 2)) for number in range(8)]
     for number, row in enumerate(rows):
@@ -166,7 +166,7 @@ OWN = [
 
 
 @pytest.mark.parametrize(("pattern", "text", "answer"), OWN)
-def test_a_rule_of_ones_own_reads_the_answer_in_every_command(run_tokur, tmp_path, pattern, text, answer):
+def test_labels_a_rule_of_ones_own_reads_the_answer_in_every_command(run_tokur, tmp_path, pattern, text, answer):
     path = write_lines(tmp_path / "in.jsonl", [scored(text, reference="7")])
     graded = tmp_path / "graded.jsonl"
     code, out, err = run_tokur("evaluate", path, "--answer", pattern, "--graded", graded)
@@ -181,7 +181,7 @@ def test_a_rule_of_ones_own_reads_the_answer_in_every_command(run_tokur, tmp_pat
     assert (code, "✓ correct" in out, "✗ incorrect" in out) == (0, answer == "7", answer is None)
 
 
-def test_a_mean_of_several_verdicts_is_inspects(run_tokur, several):
+def test_labels_a_mean_of_several_verdicts_is_inspects(run_tokur, several):
     """A quality between 0 and 1 is no verdict that a vote can be judged by, and its mean is what Inspect shows."""
     scores = [sample.scores["f1"].value for sample in read_eval_log(str(SEVERAL)).samples]
     _, out, _ = run_tokur("evaluate", several, "--label-field", "scores.f1.value", "--scores", "eu", "--bootstrap", 0)

@@ -8,7 +8,7 @@ from tests.helpers import parsed, write_lines
 RESPONSE = {"id": "1", "question": "6 times 7?", "response": "42", "reference": "42"}
 
 
-def test_a_question_is_asked_without_a_file(run_tokur, tiny_folder, tmp_path):
+def test_commands_a_question_is_asked_without_a_file(run_tokur, tiny_folder, tmp_path):
     options = ("-m", tiny_folder, "--max-new-tokens", 4, "--score", "--sigma", "0.1")
     code, out, err = run_tokur("generate", "--question", "What is 7 × 8?", *options)
     assert (code, err) == (0, "")
@@ -20,7 +20,7 @@ def test_a_question_is_asked_without_a_file(run_tokur, tiny_folder, tmp_path):
     )
 
 
-def test_a_log_is_told_each_minute_how_far_a_run_is(run_tokur, tiny_folder, tmp_path, monkeypatch):
+def test_commands_a_log_is_told_each_minute_how_far_a_run_is(run_tokur, tiny_folder, tmp_path, monkeypatch):
     path = write_lines(tmp_path / "in.jsonl", [RESPONSE] * 300)
     command = ("score", path, "-m", tiny_folder, "--scores", "ll")
     assert run_tokur(*command)[2] == "", "not within the first"

@@ -20,7 +20,7 @@ def data_set(tmp_path, monkeypatch):
     return tmp_path / "set"
 
 
-def test_generate_reads_a_data_set_and_takes_it_up_again(data_set, tmp_path, tiny_folder, run_tokur):
+def test_data_set_generate_reads_a_data_set_and_takes_it_up_again(data_set, tmp_path, tiny_folder, run_tokur):
     arguments = ("-m", tiny_folder, "--max-new-tokens", 4, "--few-shot", f"hf:{data_set}:train[:1]")
     lines = tmp_path / "rows.jsonl"
     lines.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in GSM8K[:2]))
@@ -40,7 +40,7 @@ def test_generate_reads_a_data_set_and_takes_it_up_again(data_set, tmp_path, tin
     assert out.read_text() == expected
 
 
-def test_tasks_are_graded_by_their_own_rule_and_keep_its_number(tmp_path, run_tokur):
+def test_data_set_tasks_are_graded_by_their_own_rule_and_keep_its_number(tmp_path, run_tokur):
     """Half a point for half an answer is wrong, and its quality stays to be evaluated by."""
     rows = list(reasoning_gym.create_dataset("leg_counting", size=4, seed=5))
     answers = [rows[0]["answer"], f"{rows[1]['answer']}{rows[1]['answer']}"[:-1], "0", None]

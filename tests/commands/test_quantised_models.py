@@ -17,7 +17,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("bits", ["4bit", "8bit"])
-def test_a_model_is_quantised_scored_and_generates_without_a_word(bits, run_tokur, folder, tmp_path):
+def test_quantize_a_model_is_quantised_scored_and_generates_without_a_word(bits, run_tokur, folder, tmp_path):
     responses = write_lines(tmp_path / "responses.jsonl", records(4))
     options = ("-m", folder, "--quantize", bits, "--sigma", 0.5)
     code, out, err = run_tokur("score", responses, *options)

@@ -41,7 +41,7 @@ def select(run_tokur, tmp_path):
     return run
 
 
-def test_methods_and_weights_by_hand(select):
+def test_select_methods_and_weights_by_hand(select):
     lines = question("q1", ["1", "2", "2", "3"], scores=[0.25, 0.5, 1.0, 8.0])
 
     def outcome(*options):
@@ -72,7 +72,7 @@ rows = st.lists(
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows, st.randoms(), st.sampled_from(["maj", "wbon", "bon"]), st.sampled_from(["10%", "60%", "100%"]))
-def test_the_order_of_the_input_changes_nothing(select, rows, rng, method, keep):
+def test_select_the_order_of_the_input_changes_nothing(select, rows, rng, method, keep):
     lines = [response(name, sample, answer, score) for name, sample, answer, score in rows]
     outcomes = []
     for _ in range(2):
@@ -93,7 +93,7 @@ def shuffled_questions(count=5, samples=12, seed=0):
 
 
 @pytest.mark.parametrize("extra", [[], ["--records"]])
-def test_grouped_gives_what_gathering_gives(select, extra):
+def test_select_grouped_gives_what_gathering_gives(select, extra):
     lines = shuffled_questions()
     assert select(lines, *extra) == select(lines, "--grouped", *extra)
 
@@ -108,7 +108,7 @@ def test_select_takes_records_of_one_prompt_as_samples_of_one_question(select):
     assert err[0] == "3 records have the prompt of another id: they count as samples of 1 question"
 
 
-def test_answers_that_could_not_be_compared_are_neither_right_nor_wrong(select, monkeypatch):
+def test_select_answers_that_could_not_be_compared_are_neither_right_nor_wrong(select, monkeypatch):
     monkeypatch.setattr(WorkerPool, "map", lambda self, requests: [OutOfLimits("time") for _ in requests])
     lines = [{**line, "reference": "x^2 + 3x"} for line in question("q1", ["x(x+3)", "x(x+3)"])]
     code, selected, err = select([*lines, *question("q2", ["18"])], "--keep", "100%")

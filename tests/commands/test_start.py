@@ -61,7 +61,7 @@ def run(arguments, given=GOOD):
         (["perturb", "-o", str(Path(__file__).parent)], GOOD, 2, "holds something other than a posterior"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_before_torch_is_imported(arguments, given, code, said):
+def test_start_a_mistake_is_told_before_torch_is_imported(arguments, given, code, said):
     ended, out, err, seconds = run(arguments, given)
     assert (ended, out) == (code, b"")
     assert said in err
@@ -88,7 +88,7 @@ def interrupted_quietly(code, err, name):
 
 
 @pytest.mark.parametrize("milliseconds", [0, 20, 100, 300])
-def test_ctrl_c_while_tokur_starts_ends_it_without_a_traceback(milliseconds, tiny_folder, tmp_path):
+def test_start_ctrl_c_while_tokur_starts_ends_it_without_a_traceback(milliseconds, tiny_folder, tmp_path):
     given = tmp_path / "in.jsonl"
     given.write_bytes(GOOD)
     ended = interrupt(milliseconds, ["score", given, "-m", tiny_folder])

@@ -67,7 +67,7 @@ def ids(found):
     return [record["id"] for record in found]
 
 
-def test_score_delivers_while_the_pipe_is_open(tiny_folder):
+def test_arrivals_score_delivers_while_the_pipe_is_open(tiny_folder):
     first, second, third = encoded(records(3))
     with Running("score", "-m", tiny_folder) as running:
         running.give(first + second[:10])
@@ -82,7 +82,7 @@ def test_score_delivers_while_the_pipe_is_open(tiny_folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scored", [[], ["--score"]], ids=["plain", "scored"])
-def test_generate_delivers_while_the_pipe_is_open(programs, tiny_folder, scored):
+def test_arrivals_generate_delivers_while_the_pipe_is_open(programs, tiny_folder, scored):
     questions = encoded([{"id": f"q{number}", "question": "1 + 1?"} for number in range(3)])
     options = ["--max-new-tokens", 4, "-n", 2, "--temperature", 1]
     with Running("generate", "-m", tiny_folder, *options, *scored, programs=programs) as running:
@@ -105,7 +105,7 @@ def slowly(*groups):
         yield from group
 
 
-def test_no_more_is_read_ahead_than_a_few_records(tmp_path):
+def test_arrivals_no_more_is_read_ahead_than_a_few_records(tmp_path):
     taken = []
 
     def counted():
@@ -123,7 +123,7 @@ def test_no_more_is_read_ahead_than_a_few_records(tmp_path):
     assert threading.active_count() < 20
 
 
-def test_a_pause_ends_a_window_before_the_last_question():
+def test_arrivals_a_pause_ends_a_window_before_the_last_question():
     def record(name):
         return Record.parse(json.dumps({"id": name, "question": name}).encode(), None, None)
 

@@ -24,7 +24,9 @@ def responses(tmp_path):
     return write_lines(tmp_path / "responses.jsonl", records(6))
 
 
-def test_a_sensitive_model_gets_less_and_its_records_and_standard_error_say_so(run_tokur, sensitive_folder, responses):
+def test_sigma_of_a_sensitive_model_is_less_and_its_records_and_standard_error_say_so(
+    run_tokur, sensitive_folder, responses
+):
     options = ("score", responses, "-m", sensitive_folder, "--dtype", "float32")
     code, out, err = run_tokur(*options)
     assert code == 0
@@ -39,7 +41,7 @@ def test_a_sensitive_model_gets_less_and_its_records_and_standard_error_say_so(r
     assert "sigma_auto" not in parsed(given)[0]["tokur"]["run"]
 
 
-def test_the_papers_strength_swamps_a_model_that_is_sure_and_the_end_says_so(run_tokur, tmp_path):
+def test_sigma_the_papers_strength_swamps_a_model_that_is_sure_and_the_end_says_so(run_tokur, tmp_path):
     model = tiny_model("llama")
     model.lm_head.weight *= 5
     model.save_pretrained(tmp_path / "sure")
@@ -57,7 +59,7 @@ def test_the_papers_strength_swamps_a_model_that_is_sure_and_the_end_says_so(run
     )
 
 
-def test_a_posterior_is_kept_with_the_strength_that_suits(run_tokur, sensitive_folder, responses, tmp_path):
+def test_sigma_a_posterior_is_kept_with_the_strength_that_suits(run_tokur, sensitive_folder, responses, tmp_path):
     code, _, err = run_tokur("perturb", "-m", sensitive_folder, "-o", tmp_path / "kept", "--dtype", "float32")
     assert code == 0
     assert SAID in err

@@ -11,8 +11,6 @@ from tokur_cli.engine.text import templates
 QUESTIONS = [{"id": str(n), "question": f"{n}+1?", "level": "3" if n == 2 else n, "response": "4"} for n in range(4)]
 FAILING = {
     "{{ question }} {{ level + 1 }}": "TypeError: can only concatenate str",
-    "{{ question }} {{ 1 / (level != '3') }}": "ZeroDivisionError: division by zero (line 1 of the template)",
-    "{{ question }} {% if level == '3' %}{% include 'x' %}{% endif %}": "no loader",
     "{% macro f() %}{{ f() }}{% endmacro %}{{ question }}{% if level == '3' %}{{ f() }}{% endif %}": "RecursionError",
 }
 
@@ -21,10 +19,9 @@ def ids(out):
     return [record["id"] for record in parsed(out)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("template", FAILING)
 @pytest.mark.parametrize("command", ["score", "generate"])
-def test_a_template_that_fails_is_an_error_of_its_record(run_tokur, tiny_folder, tmp_path, command, template):
+def test_template_a_template_that_fails_is_an_error_of_its_record(run_tokur, tiny_folder, tmp_path, command, template):
     (tmp_path / "t.jinja").write_text(template)
     given = write_lines(tmp_path / "q.jsonl", QUESTIONS)
     options = ["-m", tiny_folder, "--template", tmp_path / "t.jinja"]
@@ -38,7 +35,7 @@ def test_a_template_that_fails_is_an_error_of_its_record(run_tokur, tiny_folder,
     assert f"tokur {command}: {given}:3: the template cannot be filled: " in err
 
 
-def test_score_and_generate_tell_a_chat_template_one_date_which_resume_compares(tmp_path, monkeypatch, run_tokur):
+def test_template_date_is_one_for_score_and_generate_and_resume_compares_it(tmp_path, monkeypatch, run_tokur):
     folder = tiny_model_folder(tmp_path)
     template = (folder / "chat_template.jinja").read_text()
     (folder / "chat_template.jinja").write_text("{{ strftime_now('%Y-%m-%d %H:%M:%S') }}\n" + template)

@@ -6,7 +6,7 @@ from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_model_folder
 
 
-def test_limit_reads_the_first_records_and_whole_rows(run_tokur, tiny_folder, tmp_path):
+def test_records_limit_reads_the_first_records_and_whole_rows(run_tokur, tiny_folder, tmp_path):
     rows = [*records(3), b"broken\n"]
     path = write_lines(tmp_path / "in.jsonl", rows)
     code, out, err = run_tokur("score", path, "-m", tiny_folder, "--limit", 2, "--no-tokens")
@@ -16,14 +16,14 @@ def test_limit_reads_the_first_records_and_whole_rows(run_tokur, tiny_folder, tm
     assert (code, len(parsed(out))) == (0, 1)
 
 
-def test_limit_keeps_a_row_of_several_samples_whole(run_tokur, tmp_path):
+def test_records_limit_keeps_a_row_of_several_samples_whole(run_tokur, tmp_path):
     rows = [{"question": f"{n}+1?", "gold": n + 1, "samples": [f"It is {n + 1}."] * 3} for n in range(2)]
     path, graded = write_lines(tmp_path / "in.jsonl", rows), tmp_path / "graded.jsonl"
     code, _, err = run_tokur("evaluate", path, "--limit", 2, "--graded", graded)
     assert (code, [row["question"] for row in parsed(graded.read_text())]) == (0, ["0+1?"] * 3), err
 
 
-def test_date_of_a_chat_template_is_settable_and_kept(run_tokur, tiny_folder, tmp_path):
+def test_records_date_of_a_chat_template_is_settable_and_kept(run_tokur, tiny_folder, tmp_path):
     folder = tiny_model_folder(tmp_path)
     template = folder / "chat_template.jinja"
     template.write_text("{{ strftime_now('%Y-%m-%d') }} {{ messages[0].content }}")
@@ -35,7 +35,7 @@ def test_date_of_a_chat_template_is_settable_and_kept(run_tokur, tiny_folder, tm
     assert run_tokur(*options, "--set", "date=31.1.")[0] == 2
 
 
-def test_bad_records_of_one_kind_are_said_once_and_counted(run_tokur, tmp_path):
+def test_records_bad_records_of_one_kind_are_said_once_and_counted(run_tokur, tmp_path):
     rows = [{"question": "q", "response": "a", "correct": True}] + [{"id": 1.5, "response": "b"}] * 5
     code, _, err = run_tokur("select", write_lines(tmp_path / "in.jsonl", rows), "--skip-invalid", "--method", "maj")
     assert code == 3

@@ -58,7 +58,7 @@ def test_windows_have_the_same_items_and_little_text(low, cut):
 
 
 @pytest.mark.parametrize(("device", "most"), [("cpu", 16), ("cuda", 256)])
-def test_what_is_read_or_generated_is_scored_once_it_fills_a_batch(device, most):
+def test_windows_what_is_read_or_generated_is_scored_once_it_fills_a_batch(device, most):
     """Not once 256 records are there, where a batch has room for fewer: generation would go on for minutes."""
     read = 0
 

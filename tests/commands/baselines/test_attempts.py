@@ -69,7 +69,7 @@ def by_hand(prompt, record, **options):
     }
 
 
-def test_the_scores_are_those_of_attempts_made_one_by_one(responses, scores_of):
+def test_attempts_the_scores_are_those_of_attempts_made_one_by_one(responses, scores_of):
     prompt = turn_of(VERIFICATION, next(records(1)))
     found = scores_of(responses)["q0"]
     assert list(found) == SCORES.split(",")

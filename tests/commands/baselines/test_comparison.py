@@ -7,7 +7,7 @@ import torch
 from tests.engine.baselines.tiny_encoders import tiny_encoder_folder
 from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.commands.baselines.comparison import Judge, Nli
+from tokur_cli.commands.baselines.comparison import Judge
 from tokur_cli.commands.baselines.features import TextSet
 from tokur_cli.commands.options.model import PromptOptions
 from tokur_cli.commands.session.session import Session
@@ -22,29 +22,6 @@ def text_set(texts, context=""):
     return TextSet("Why?", context, texts, [])
 
 
-class FakeNli:
-    """Finds entailment where the first text begins with the second; remembers what it read."""
-
-    def __init__(self):
-        self.read = []
-
-    def probabilities(self, pairs):
-        self.read += pairs
-        return np.array([[0.5, 0.3, 0.2] if one.startswith(other) else [0.3, 0.2, 0.5] for one, other in pairs])
-
-
-def test_an_nli_model_reads_every_pair_after_the_question_and_the_likeliest_relation_counts():
-    model = FakeNli()
-    one, other = text_set(["ab", "a", "c"], context="Q?"), text_set(["x", "xy"])
-    entails = Nli(model).entails([one, other])
-    assert entails[0].tolist() == [[True, True, False], [False, True, False], [False, False, True]]
-    assert entails[1].tolist() == [[True, False], [True, True]]
-    assert ("Q? ab", "Q? a") in model.read
-    assert ("x", "xy") in model.read
-    (similarity,) = Nli(model).matrices([other])
-    assert similarity.tolist() == [[1.0, 0.3], [0.5, 1.0]]
-
-
 @pytest.fixture
 def judge():
     tokenizer = tiny_tokenizer()
@@ -55,7 +32,7 @@ def judge():
     return Judge(Session(model, PromptForm(PromptOptions()), Progress("score"), batch_tokens=1000))
 
 
-def test_the_judge_finds_what_plain_questions_to_the_model_find(judge):
+def test_entailment_the_judge_finds_what_plain_questions_to_the_model_find(judge):
     """By its bytes' forms: Yes and YES begin with Y, yes with y; with and without a space before them."""
     texts = ["It is 4.", "It is 5.", "4", "It is 4.", "No idea"]
     (entails,) = judge.entails([text_set(texts)])
@@ -80,7 +57,7 @@ def test_the_judge_finds_what_plain_questions_to_the_model_find(judge):
     assert 0 < entails.sum() < entails.size
 
 
-def test_an_nli_model_serves_both_purposes_and_is_named_in_the_records(run_tokur, tiny_folder, tmp_path):
+def test_entailment_an_nli_model_serves_both_purposes_and_is_named_in_the_records(run_tokur, tiny_folder, tmp_path):
     labels = {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}
     folder = tiny_encoder_folder(tmp_path / "nli", "deberta", "AutoModelForSequenceClassification", id2label=labels)
     options = ["--entailment", "nli", "--set", f"nli_model={folder}", "--similarity", "nli", "--over", "samples"]

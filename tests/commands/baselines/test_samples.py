@@ -39,7 +39,7 @@ def score(run_tokur, tiny_folder):
     return run
 
 
-def test_the_scores_are_those_of_the_formulas_over_a_questions_samples(score, tmp_path):
+def test_over_samples_the_scores_are_those_of_the_formulas_over_a_questions_samples(score, tmp_path):
     counts = (4, 1, 5, 2)
     code, out, err = score(write_lines(tmp_path / "in.jsonl", rows(counts)))
     assert (code, err) == (0, "")
@@ -79,7 +79,7 @@ def by_hand(samples, place):
     }
 
 
-def test_windows_never_cut_a_question_and_a_bad_line_belongs_to_the_one_before_it():
+def test_over_samples_windows_never_cut_a_question_and_a_bad_line_belongs_to_the_one_before_it():
     bad = RecordError("bad", "in.jsonl", 7)
     items = [record(id=f"q{number}", question=f"{number}?") for number in (0, 0, 0, 1, 1)]
     items += [bad, *[record(id=f"q{number}", question=f"{number}?") for number in (1, 2, 3)]]
@@ -90,7 +90,7 @@ def test_windows_never_cut_a_question_and_a_bad_line_belongs_to_the_one_before_i
 
 
 @pytest.mark.parametrize("bad", [{"id": "q1", "question": "How many?"}, b"{\n"])
-def test_before_a_bad_record_no_question_is_written_with_a_part_of_its_samples(score, tmp_path, bad):
+def test_over_samples_before_a_bad_record_no_question_is_written_with_a_part_of_its_samples(score, tmp_path, bad):
     given = list(rows((2, 4, 2)))
     path = write_lines(tmp_path / "in.jsonl", [*given[:4], bad, *given[4:]])
     code, out, err = score(path)
@@ -107,7 +107,7 @@ def test_before_a_bad_record_no_question_is_written_with_a_part_of_its_samples(s
 
 @pytest.mark.slow
 @pytest.mark.real_model
-def test_the_real_model_has_every_score(run_tokur, all_threads, tmp_path):
+def test_over_samples_the_real_model_has_every_score(run_tokur, all_threads, tmp_path):
     """With real embeddings and the language model as judge; verdicts of its attempts are words that it said."""
     path = tmp_path / "in.jsonl"
     path.write_bytes(b"".join((SAMPLES / "responses.jsonl").read_bytes().splitlines(keepends=True)[:3]))

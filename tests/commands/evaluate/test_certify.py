@@ -56,7 +56,7 @@ def select(run_tokur, tmp_path):
     return run
 
 
-def test_the_certificate_says_what_it_promises_and_what_it_is_of(certify):
+def test_certify_the_certificate_says_what_it_promises_and_what_it_is_of(certify):
     records = list(labelled())
     code, err, certificate, _ = certify(records)
     assert code == 0, err
@@ -79,7 +79,7 @@ def test_the_certificate_says_what_it_promises_and_what_it_is_of(certify):
     assert said in err
 
 
-def test_answers_below_the_threshold_are_withheld(certify, select):
+def test_certify_answers_below_the_threshold_are_withheld(certify, select):
     *_, certificate, file = certify(list(labelled()))
     new = list(labelled(seed=9))
     code, chosen, err = select(new, "--certificate", file)
@@ -99,7 +99,7 @@ def test_answers_below_the_threshold_are_withheld(certify, select):
     assert "Kolmogorov" not in err
 
 
-def test_ties_at_the_threshold_are_given_by_lot(certify, select):
+def test_certify_ties_at_the_threshold_are_given_by_lot(certify, select):
     """A constant score puts no response above another: a part of them is answered, by the questions' ids alone."""
 
     def constant(records):
@@ -121,7 +121,7 @@ def test_ties_at_the_threshold_are_given_by_lot(certify, select):
     assert {record["id"] for record in again if record["tokur"]["answer"]} == given
 
 
-def test_what_select_chooses_of_many_is_certified_and_withheld_alike(run_tokur, tmp_path, certify, select):
+def test_certify_what_select_chooses_of_many_is_certified_and_withheld_alike(run_tokur, tmp_path, certify, select):
     many = list(labelled(samples=4))
     code, err, _, file = certify(many)
     code, _, err = select(many, "--certificate", file)

@@ -1,15 +1,23 @@
 """``tokur evaluate`` end to end: hand-worked numbers, scikit-learn as the oracle, labels, and what is refused."""
 
+import os
+import pty
+import random
 import re
 import shutil
+import subprocess
+import sys
+from collections import Counter
 
+import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tests.commands.evaluate.rows import answered, hand_worked, many, scored
+from tests.commands.evaluate.rows import answered, hand_worked, many, samples, scored
+from tests.helpers import parsed, write_lines
 
 
-def test_metrics_of_four_responses_are_those_worked_out_by_hand(evaluate):
+def test_evaluate_metrics_of_four_responses_are_those_worked_out_by_hand(evaluate):
     code, (row,), err = evaluate(hand_worked())
     assert code == 0
     assert row["score"] == "eu"
@@ -24,7 +32,7 @@ def test_metrics_of_four_responses_are_those_worked_out_by_hand(evaluate):
     assert "fewer than 10 questions" in err
 
 
-def test_metrics_agree_with_scikit_learn_in_the_direction_of_the_catalogue(evaluate):
+def test_evaluate_metrics_agree_with_scikit_learn_in_the_direction_of_the_catalogue(evaluate):
     records = list(many())
     _, rows, _ = evaluate(records, options=["--bootstrap", 50])
     label = [record["correct"] for record in records]
@@ -36,7 +44,7 @@ def test_metrics_agree_with_scikit_learn_in_the_direction_of_the_catalogue(evalu
         assert row["auroc"]["low"] < row["auroc"]["value"] < row["auroc"]["high"]
 
 
-def test_a_label_field_wins_over_correct_over_quality_over_grading(evaluate):
+def test_evaluate_a_label_field_wins_over_correct_over_quality_over_grading(evaluate):
     everything = {"response": "The answer is 1.", "reference": "1"}
     graded = [answered(0, 7), answered(1, 8)]
     cases = [
@@ -55,7 +63,7 @@ def test_a_label_field_wins_over_correct_over_quality_over_grading(evaluate):
         assert (row["outcomes"], row["accuracy"]["value"]) == (outcomes, accuracy)
 
 
-def test_versus_compares_on_the_same_records_and_finds_no_difference_from_a_copy(evaluate):
+def test_evaluate_versus_compares_on_the_same_records_and_finds_no_difference_from_a_copy(evaluate):
     records = list(many(names=("eu", "ll", "pe")))
     for record in records:
         record["tokur"]["scores"]["pe"] = -record["tokur"]["scores"]["ll"]
@@ -71,7 +79,7 @@ def test_versus_compares_on_the_same_records_and_finds_no_difference_from_a_copy
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
-def test_code_is_run_only_with_permission(evaluate, monkeypatch):
+def test_evaluate_code_is_run_only_with_permission(evaluate, monkeypatch):
     row = {"prompt": "def f(x):\n", "test": "def check(f):\n    assert f(2) == 4\n", "entry_point": "f"}
     records = [scored(0, 0.1, response="    return 2 * x", **row), scored(1, 0.2, response="    return x", **row)]
     code, _, err = evaluate(records)
@@ -86,3 +94,291 @@ def test_code_is_run_only_with_permission(evaluate, monkeypatch):
     code, out, err = evaluate(records, options=["--allow-code-execution"])
     assert (code, out) == (1, "")
     assert "code is not run: install bubblewrap (apt install bubblewrap, dnf install bubblewrap); --unsafe" in err
+
+
+def test_evaluate_several_files_give_mean_and_standard_deviation(evaluate):
+    perfect = [scored(number, float(number), correct=number < 2) for number in range(4)]
+    _, (row,), _ = evaluate(hand_worked(), perfect)
+    assert row["runs"] == 2
+    assert row["auroc"]["value"] == pytest.approx(0.875)
+    assert row["auroc"]["std"] == pytest.approx(np.std([0.75, 1.0], ddof=1))
+    assert row["auroc"]["values"] == [0.75, 1.0]
+    assert "low" not in row["auroc"]
+
+
+def test_evaluate_intervals_of_repeated_samples_widen_because_questions_are_drawn_whole(evaluate):
+    single = list(many(60, names=("eu",)))
+    copies = [{**record, "tokur": {**record["tokur"], "sample": sample}} for record in single for sample in range(8)]
+    apart = [{**record, "id": f"{number}"} for number, record in enumerate(copies)]
+    widths = []
+    for records in (single, copies, apart):
+        _, (row,), _ = evaluate(records, options=["--bootstrap", 200])
+        widths.append(row["auroc"]["high"] - row["auroc"]["low"])
+    assert widths[1] == pytest.approx(widths[0], rel=0.25)
+    assert widths[2] < 0.6 * widths[1]
+
+
+def test_evaluate_one_question_has_no_intervals_and_no_p_value(evaluate):
+    records = [
+        {"id": "q", "correct": correct, "tokur": {"sample": n, "scores": {"eu": eu, "ll": -eu * eu % 3}}}
+        for n, (correct, eu) in enumerate([(True, 0.1), (False, 0.2), (True, 0.3), (False, 0.4), (True, 0.5)])
+    ]
+    code, rows, err = evaluate(records, options=["--versus", "ll"])
+    assert code == 0
+    assert "tokur evaluate: no intervals: fewer than 2 questions to resample\n" in err
+    for row in rows:
+        assert row["auroc"]["value"] is not None
+        assert "low" not in row["auroc"]
+        assert not row.get("difference")
+    records[0]["id"] = "another"
+    _, rows, err = evaluate(records, options=["--versus", "ll"])
+    assert "no intervals" not in err
+    assert all("low" in row["acc"] for row in rows)
+
+
+def voted(questions=60, samples=5, seed=0):
+    """Samples whose answers are 7, which is right, the more often the easier the question is."""
+    generator = np.random.default_rng(seed)
+    for number in range(questions):
+        easy = generator.random()
+        for sample in range(samples):
+            answer = "7" if generator.random() < easy else str(generator.integers(1, 4))
+            doubt = float(generator.gamma(2) * (2 - easy))
+            record = scored(0, doubt, response=f"The answer is {answer}.", reference="7")
+            record["tokur"] |= {"sample": sample}
+            record["tokur"]["scores"] |= {"neg_length": -10.0 - sample, "ll_sum": -doubt * generator.random()}
+            yield {**record, "id": f"q{number}", "level": number % 2}
+
+
+def votes_by_hand(records, name):
+    """Whether each question's vote is right, its share, and the mean of a score."""
+    votes, means = {}, {}
+    for record in records:
+        votes.setdefault(record["id"], []).append(record["response"])
+        means.setdefault(record["id"], []).append(record["tokur"]["scores"][name])
+    leading = {key: Counter(said).most_common(1)[0] for key, said in votes.items()}  # of equals the first
+    right = [said == "The answer is 7." for said, _ in leading.values()]
+    share = [count / len(votes[key]) for key, (_, count) in leading.items()]
+    return right, share, [float(np.mean(values)) for values in means.values()]
+
+
+def test_evaluate_the_mean_of_the_samples_stands_beside_the_share_of_the_vote(evaluate):
+    records = list(voted())
+    right, share, doubt = votes_by_hand(records, "eu")
+    code, rows, err = evaluate(records[::-1], options=["--level", "question", "--scores", "eu,ll_sum"])
+    assert code == 0, err
+    assert [row["score"] for row in rows] == ["share", "eu", "ll_sum"]
+    found = {row["score"]: row for row in rows}
+    assert found["eu"]["labelled"] == found["eu"]["questions"] == 60
+    assert found["eu"]["accuracy"]["value"] == pytest.approx(np.mean(right))
+    assert found["share"]["auroc"]["value"] == pytest.approx(roc_auc_score(right, share))
+    assert found["eu"]["auroc"]["value"] == pytest.approx(roc_auc_score(right, -np.array(doubt)))
+    against = found["eu"]["verdicts"]["share"]
+    assert against["difference"]["auroc"]["value"] == pytest.approx(
+        found["eu"]["auroc"]["value"] - found["share"]["auroc"]["value"]
+    )
+    assert found["eu"]["outcomes"] == {"correct": sum(right), "incorrect": 60 - sum(right)}
+
+
+def test_evaluate_scaling_takes_the_most_confident_and_the_whole_set_has_no_spread(evaluate):
+    _, (row, plain), _ = evaluate(samples(), options=["--scaling", "4,1", "--keep", "25%", "--repeats", 5])
+    assert plain["score"] is None
+    points = {(point["method"], point["n"]): point for point in row["scaling"] + plain["scaling"]}
+    assert points["maj", 4] == {"method": "maj", "n": 4, "mean": 1.0, "std": 0.0, "accuracies": [1.0] * 5}
+    assert points["wbon", 4]["mean"] == 1.0
+    assert points["pass@1", 4]["mean"] == 0.5
+    assert points["pass@n", 4]["mean"] == 1.0
+    assert 0 <= points["pass@1", 1]["mean"] <= 1
+    assert points["majority", 4]["mean"] == 0.5  # 2 : 2 votes, a tie without a score
+
+
+def test_evaluate_scaling_is_the_vote_of_select(evaluate, run_tokur, tmp_path):
+    """Unscored responses rank last and vote; a tie goes to the more confident, and without a score to nobody."""
+    rows = [
+        (question, sample, answer, score)
+        for question in range(4)
+        for sample, (answer, score) in enumerate(
+            [(7, 0.5), (5, None), (5, None)] if question % 2 else [(7, 0.5), (5, 0.1)]
+        )
+    ]
+    records = [
+        {"id": f"q{q}", "question": f"{q}?", "reference": "5", "response": f"The answer is {answer}.",
+         "tokur": {"sample": sample, "scores": {"eu": score}}}
+        for q, sample, answer, score in rows
+    ]  # fmt: skip
+    options = ["--scaling", "3", "--keep", "10%,16", "--scores", "eu", "--repeats", 1, "--stop-at", "0.9"]
+    _, (row, plain), _ = evaluate(records, options=options)
+    points = {point["method"]: point["mean"] for point in row["scaling"] + plain["scaling"]}
+    assert (points["maj"], points["majority"]) == (1.0, 0.75)
+    assert plain["stopping"][0]["accuracy"]["value"] == 0.75
+    _, _, err = run_tokur("select", tmp_path / "in0.jsonl", "--by", "eu")
+    assert "accuracy 100.00%, majority 75.00%" in err
+
+
+def settled_and_not(questions=10):
+    """Eight samples each: of even questions all agree and are right, of odd ones two answers come in turn."""
+    for number in range(questions):
+        for sample in range(8):
+            answer = "7" if number % 2 == 0 or sample % 2 else "5"
+            record = scored(0, 0.1 * sample, response=f"The answer is {answer}", reference="7")
+            record["tokur"] |= {"sample": sample}
+            record["tokur"]["scores"]["neg_length"] = -10.0
+            yield {**record, "id": f"q{number}"}
+
+
+def test_evaluate_votes_that_are_settled_end(evaluate):
+    options = ["--scaling", "2,8", "--stop-at", "0.95,0.99", "--scores", "eu"]
+    _, (row, plain), _ = evaluate(settled_and_not(), options=options)
+    assert "stopping" not in row
+    first, second = plain["stopping"]
+    assert (first["stop_at"], second["stop_at"], first["n"]) == (0.95, 0.99, 8)
+    assert 0.5 <= first["settled"]["value"] <= 0.7
+    assert first["samples"]["value"] == first["tokens"]["value"] >= (4 + 6) / 16
+    assert 0.5 <= second["accuracy"]["value"] <= 1
+    assert {"value", "low", "high", "p"} <= first["difference"].keys()
+    _, text, _ = evaluate(settled_and_not(), options=[*options, "--as", "table"])
+    assert "The vote ends when it is settled, at most N = 8 (%, 95 % CI, too narrow for fewer" in text
+    assert "stop at 0.95" in text
+
+
+def told_apart(count=60):
+    """Records whose ``eu`` is far better than ``ll_sum``, which is like the length; ``tu`` is far worse."""
+    rng = np.random.default_rng(6)
+    for record in many(count, names=("eu",)):
+        sign = 1 if record["correct"] else -1
+        likelihood = rng.normal(sign * 0.5)
+        record["tokur"]["scores"] = {
+            "tu": sign + rng.normal(),
+            "eu": rng.normal(-3 * sign),
+            "ll_sum": likelihood,
+            "neg_length": -round(100 - 10 * likelihood + 4 * rng.normal()),
+        }
+        yield record
+
+
+def test_evaluate_each_score_is_judged_against_the_likelihood_and_the_length(evaluate):
+    _, rows, _ = evaluate(told_apart())
+    verdicts = {row["score"]: {name: of["verdict"] for name, of in row["verdicts"].items()} for row in rows}
+    assert verdicts == {
+        "tu": {"ll_sum": "worse than", "neg_length": "worse than"},
+        "eu": {"ll_sum": "better than", "neg_length": "better than"},
+        "ll_sum": {"neg_length": "no clear difference from"},
+        "neg_length": {"ll_sum": "no clear difference from"},
+    }
+    for baseline in ("ll_sum", "neg_length"):  # they are those of the comparison that is made when it is asked for
+        _, compared, _ = evaluate(told_apart(), options=["--versus", baseline])
+        for row, other in zip(rows, compared, strict=True):
+            if other["score"] != baseline:
+                difference = other["difference"]["auroc"]
+                assert row["verdicts"][baseline]["difference"] == {"auroc": difference}
+                held = (difference["low"] > 0) - (difference["high"] < 0)
+                words = {1: "better than", -1: "worse than", 0: "no clear difference from"}[held]
+                assert other["verdicts"][baseline]["verdict"] == words
+
+
+def shuffled_samples(questions, count, seed, shuffled=True):
+    rng = random.Random(seed)
+    records = [
+        {
+            "id": f"q{q}",
+            "correct": rng.random() < q / questions,
+            "tokur": {"sample": n, "scores": {"eu": rng.random()}},
+        }
+        for q in range(questions)
+        for n in range(count)
+    ]
+    if shuffled:
+        rng.shuffle(records)
+    return records
+
+
+def failures(records, count):
+    found = {}
+    for record in records:
+        if record["tokur"]["sample"] < count:
+            found[record["id"]] = found.get(record["id"], 0) + (not record["correct"])
+    return found
+
+
+def test_evaluate_groups_are_of_questions_with_equally_many_wrong_samples(tmp_path, run_tokur):
+    records = shuffled_samples(40, 6, 1)
+    code, out, err = run_tokur(
+        "evaluate", write_lines(tmp_path / "a.jsonl", records), "--difficulty", 4, "--bootstrap", 0
+    )
+    assert code == 0, err
+    level = failures(records, 4)  # two shuffled_samples of each question are evaluated but do not tell
+    rows = {row["group"]: row for row in parsed(out) if "group" in row}
+    assert list(rows) == sorted({str(value) for value in level.values()})
+    for group, row in rows.items():
+        members = [record for record in records if level[record["id"]] == int(group)]
+        label = [record["correct"] for record in members]
+        assert (row["labelled"], row["questions"]) == (len(members), len(members) // 6)
+        if len(set(label)) > 1:
+            value = roc_auc_score(label, [-record["tokur"]["scores"]["eu"] for record in members])
+            assert row["auroc"]["value"] == pytest.approx(value)
+
+
+def test_evaluate_latex_holds_the_numbers_and_marks_the_best_and_the_second(evaluate):
+    records = list(many(names=("eu_mean", "ll", "pe")))
+    _, rows, _ = evaluate(records)
+    _, text, _ = evaluate(records, options=["--as", "latex"])
+    first = text.split(r"\midrule")[1].split(r"\bottomrule")[0]
+    lines = [line.removesuffix(r" \\").split(" & ") for line in first.strip().split("\n")]
+    assert [line[0] for line in lines] == ["no score", r"eu\_mean", "ll", "pe"]
+    by_value = sorted(rows, key=lambda row: -row["auroc"]["value"])
+    for rank, command in enumerate((r"\\textbf{", r"\\underline{", "")):
+        cell = next(line[1] for line in lines if line[0].replace("\\", "") == by_value[rank]["score"])
+        value, low, high = (f"{100 * by_value[rank]['auroc'][part]:.{places}f}" for part, places in
+                            (("value", 2), ("low", 1), ("high", 1)))  # fmt: skip
+        assert re.fullmatch(rf"{command}{value}}}?{{\\scriptsize \$\[{low}, {high}\]\$}}", cell)
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 2
+
+
+def test_evaluate_plots_are_written_as_png_and_svg(evaluate, tmp_path):
+    pytest.importorskip("matplotlib")
+    records = [
+        {**record, "level": number % 3, "id": f"q{number // 4}", "response": "The answer is 7."}
+        for number, record in enumerate(many(120, names=("tu", "au", "eu", "ll", "neg_length")))
+    ]
+    folder = tmp_path / "plots"
+    options = ["--plot", folder, "--group-by", "level", "--scaling", "2,4", "--bootstrap", 0]
+    code, _, err = evaluate(records, options=options)
+    assert (code, err) == (0, "")
+    names = ["roc", "risk-coverage", "distributions", "eu-au", "eu-au-balanced", "groups"]
+    names += ["scaling-maj", "scaling-wbon"]
+    assert {path.name for path in folder.iterdir()} == {f"{name}.{end}" for name in names for end in ("png", "svg")}
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.glob("*.png"))
+    assert "AUROC" in (folder / "roc.svg").read_text()
+
+
+@pytest.mark.slow
+def test_evaluate_a_terminal_gets_tables_that_fit_it(tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", many(names=("eu", "self_certainty_sum", "ll")))
+    for columns in (80, 120):
+        text = on_terminal(["evaluate", path, "--versus", "ll", "--bootstrap", 50], columns)
+        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+        lines = [line.rstrip("\r") for line in plain.split("\n") if "tokur evaluate" not in line]
+        assert max(map(len, lines)) <= columns
+        assert "200 records, 200 with a label; accuracy" in plain
+        assert "self_certainty_sum" in plain
+        assert "Score − ll, paired (percentage points, 95 % CI)" in " ".join(plain.split())
+        assert "\x1b[1m" in text
+        assert "\x1b[4m" in text
+
+
+def on_terminal(arguments, columns):
+    """What the command writes to a terminal of so many columns."""
+    main, other = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm-256color", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tokur_cli", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=other, stderr=subprocess.DEVNULL, env=environment)
+    os.close(other)
+    parts = []
+    try:
+        while part := os.read(main, 65536):
+            parts.append(part)
+    except OSError:  # how Linux says that the terminal was hung up
+        pass
+    os.close(main)
+    assert process.wait(timeout=60) == 0
+    return b"".join(parts).decode()

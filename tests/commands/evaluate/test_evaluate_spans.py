@@ -53,7 +53,7 @@ def of_spans(records, name, how):
                 yield claim["correct"], found[how]
 
 
-def test_every_quantity_and_aggregate_agrees_with_scikit_learn(evaluate):
+def test_evaluate_steps_every_quantity_and_aggregate_agrees_with_scikit_learn(evaluate):
     records = responses()
     code, rows, err = evaluate(records, "--bootstrap", 0)
     assert code == 0, err
@@ -78,7 +78,7 @@ def test_every_quantity_and_aggregate_agrees_with_scikit_learn(evaluate):
     assert rows["position"]["within"]["value"] == 1  # no span after the wrong one is known to be right
 
 
-def test_hits_are_counted_among_all_spans_of_the_response(evaluate):
+def test_evaluate_steps_hits_are_counted_among_all_spans_of_the_response(evaluate):
     records = responses()
     _, rows, _ = evaluate(records, "--bootstrap", 0)
     for most, metric in ((1, "hit1"), (3, "hit3")):
@@ -90,7 +90,7 @@ def test_hits_are_counted_among_all_spans_of_the_response(evaluate):
         assert rows["eu_mean"][metric]["value"] == pytest.approx(np.mean(hits))
 
 
-def test_a_token_counts_in_the_span_of_its_first_visible_character(evaluate):
+def test_evaluate_steps_a_token_counts_in_the_span_of_its_first_visible_character(evaluate):
     """ " b" begins in the first span with its space, but is a token of the second."""
     record = {
         "id": "1",

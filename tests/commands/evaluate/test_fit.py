@@ -74,7 +74,7 @@ def logistic(values, label, asked):
     return model.predict_proba(asked)[:, 1]
 
 
-def test_figures_are_those_of_probabilities_for_questions_that_were_left_out(fit):
+def test_fit_figures_are_those_of_probabilities_for_questions_that_were_left_out(fit):
     records = list(graded())
     code, out, err, calibration = fit(records)
     assert code == 0, err
@@ -96,7 +96,7 @@ def test_figures_are_those_of_probabilities_for_questions_that_were_left_out(fit
     assert "logistic regression on eu, ll_sum, neg_length; its figures are of questions that were left out" in err
 
 
-def test_the_file_has_scikit_learns_model_of_all_records_and_says_what_it_is_of(fit):
+def test_fit_the_file_has_scikit_learns_model_of_all_records_and_says_what_it_is_of(fit):
     records = list(graded())
     _, _, _, calibration = fit(records)
     values, label = arrays(records, BY)
@@ -108,7 +108,7 @@ def test_the_file_has_scikit_learns_model_of_all_records_and_says_what_it_is_of(
     assert (calibration["records"], calibration["questions"], calibration["labels"]) == (180, 60, {"correct": 180})
 
 
-def test_one_score_is_fitted_by_platt_scaling_or_isotonic_regression(fit):
+def test_fit_one_score_is_fitted_by_platt_scaling_or_isotonic_regression(fit):
     records = list(graded())
     _, out, _, calibration = fit(records, "--by", "eu")
     assert [(row["score"], row["method"]) for row in parsed(out)] == [("p_correct", "platt")]

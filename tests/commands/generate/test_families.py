@@ -15,7 +15,7 @@ QUESTIONS = [{"id": str(n), "question": "How many? " * n} for n in (1, 4, 2)]
 @pytest.mark.parametrize(
     "family", ["jamba", "qwen3_5_text", "falcon_h1", "mistral3", "qwen2_vl", "deepseek_v3", "dbrx"]
 )
-def test_what_a_model_generates_it_scores_and_a_row_is_what_it_is_alone(family, run_tokur, tmp_path):
+def test_generate_what_a_model_generates_it_scores_and_a_row_is_what_it_is_alone(family, run_tokur, tmp_path):
     model, folder = more(family), tmp_path / "model"
     model.save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)

@@ -16,7 +16,7 @@ def asked(tmp_path):
     return write_lines(tmp_path / "questions.jsonl", questions())
 
 
-def test_responses_come_in_order_with_all_that_score_needs(run_tokur, tiny_folder, asked):
+def test_generate_responses_come_in_order_with_all_that_score_needs(run_tokur, tiny_folder, asked):
     code, out, err = run_tokur("generate", asked, "-m", tiny_folder, "-n", "3", *SAMPLED, "--seed", "7")
     assert (code, err) == (0, "")
     records = parsed(out)
@@ -32,7 +32,7 @@ def test_responses_come_in_order_with_all_that_score_needs(run_tokur, tiny_folde
         assert tokur["generation"]["temperature"] == 1.0
 
 
-def test_what_is_generated_is_what_is_scored(run_tokur, tiny_folder, asked, tmp_path):
+def test_generate_what_is_generated_is_what_is_scored(run_tokur, tiny_folder, asked, tmp_path):
     """Scored by their ids, greedy responses have at each place the most likely token; log p tells it."""
     _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, "--max-new-tokens", "20", "--dtype", "float32")
     code, scored, err = run_tokur(
@@ -47,7 +47,7 @@ def test_what_is_generated_is_what_is_scored(run_tokur, tiny_folder, asked, tmp_
         )
 
 
-def test_ids_beyond_the_tokenizers_are_generated_and_scored(run_tokur, asked, tmp_path):
+def test_generate_ids_beyond_the_tokenizers_are_generated_and_scored(run_tokur, asked, tmp_path):
     folder = tiny_model_folder(tmp_path, vocab_size=300)
     options = ("--temperature", "1", "-n", "2", "--max-new-tokens", "30")
     code, out, err = run_tokur("generate", asked, "-m", folder, *options)
@@ -61,7 +61,7 @@ def test_ids_beyond_the_tokenizers_are_generated_and_scored(run_tokur, asked, tm
     assert lengths == list(map(len, made))
 
 
-def test_scoring_in_the_same_run_gives_the_same_bytes(run_tokur, tiny_folder, asked, tmp_path):
+def test_generate_scoring_in_the_same_run_gives_the_same_bytes(run_tokur, tiny_folder, asked, tmp_path):
     options = ["-m", tiny_folder, "-n", "4", *SAMPLED]
     _, responses, _ = run_tokur("generate", asked, *options)
     path = tmp_path / "responses.jsonl"
@@ -74,7 +74,7 @@ def test_scoring_in_the_same_run_gives_the_same_bytes(run_tokur, tiny_folder, as
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [["--score"], []])
-def test_workers_generate_and_score_what_one_process_does(run_tokur, tiny_folder, tmp_path, options):
+def test_generate_workers_generate_and_score_what_one_process_does(run_tokur, tiny_folder, tmp_path, options):
     rows = [{**row, "id": None} if row["level"] % 7 == 0 else row for row in questions(90)]
     asked = write_lines(tmp_path / "in.jsonl", [*rows[:40], b"broken\n", *rows[40:]])
     command = ["generate", asked, "-m", tiny_folder, "-n", "4", *SAMPLED, *options, "--dtype", "float32"]
@@ -95,7 +95,7 @@ def test_workers_generate_and_score_what_one_process_does(run_tokur, tiny_folder
     ]
 
 
-def test_a_sample_is_the_same_for_any_n_and_any_order(run_tokur, tiny_folder, asked, tmp_path):
+def test_generate_a_sample_is_the_same_for_any_n_and_any_order(run_tokur, tiny_folder, asked, tmp_path):
     def texts(path, n):
         _, out, _ = run_tokur("generate", path, "-m", tiny_folder, "-n", n, *SAMPLED, "--dtype", "float32")
         return {(r["id"], r["tokur"]["sample"]): r["response"] for r in parsed(out)}
@@ -105,7 +105,7 @@ def test_a_sample_is_the_same_for_any_n_and_any_order(run_tokur, tiny_folder, as
     assert texts(write_lines(tmp_path / "back.jsonl", questions()[::-1]), 4) == four
 
 
-def test_a_question_of_which_one_sample_fails_is_one_error_and_the_others_go_on(
+def test_generate_a_question_of_which_one_sample_fails_is_one_error_and_the_others_go_on(
     run_tokur, tiny_folder, asked, monkeypatch
 ):
     """Samples of it that were under way come after the failure, and so may another failure."""
@@ -132,7 +132,7 @@ def test_a_question_of_which_one_sample_fails_is_one_error_and_the_others_go_on(
     assert "skipped 1 invalid record\n" in err
 
 
-def test_examples_come_before_the_question(run_tokur, tiny_folder, tmp_path):
+def test_generate_examples_come_before_the_question(run_tokur, tiny_folder, tmp_path):
     examples = write_lines(
         tmp_path / "shots.jsonl", [{"question": "1+1?", "response": "2"}, {"question": "2+2?", "reference": "4"}]
     )
@@ -156,7 +156,7 @@ def test_examples_come_before_the_question(run_tokur, tiny_folder, tmp_path):
     assert prompts["raw"] == prompts["text"]
 
 
-def test_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_folder, tmp_path):
+def test_generate_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_folder, tmp_path):
     turns = [{"role": "user", "content": "3+3?"}, {"role": "assistant", "content": "7"}]
     said = {"correct": True, "quality": 0.5, "claims": [{"start": 0, "end": 1, "correct": True}]}
     rows = [
@@ -179,7 +179,7 @@ def test_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_folder, tmp
     assert parsed(out.read_text()) == made
 
 
-def test_stop_strings_are_named_as_the_reason(run_tokur, tiny_folder, asked):
+def test_generate_stop_strings_are_named_as_the_reason(run_tokur, tiny_folder, asked):
     _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *SAMPLED)
     stop = next(r["response"][3] for r in parsed(out) if len(r["response"]) > 6 and r["response"][3].isascii())
     _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *SAMPLED, "--stop", stop)

@@ -12,7 +12,7 @@ needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason
 @needs_vllm
 @pytest.mark.real_model
 @pytest.mark.usefixtures("all_threads")
-def test_vllm_writes_the_same_greedy_records(run_tokur, tmp_path):
+def test_generate_vllm_writes_the_same_greedy_records(run_tokur, tmp_path):
     path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 32))
     options = ["--dtype", "float32", "--max-new-tokens", "24", "--stop", "\n", "--set", "max_memory=1"]
     _, ours, _ = run_tokur("generate", path, *options)
@@ -26,7 +26,7 @@ def test_vllm_writes_the_same_greedy_records(run_tokur, tmp_path):
 @needs_vllm
 @pytest.mark.real_model
 @pytest.mark.usefixtures("all_threads")
-def test_vllm_samples_depend_on_seed_question_and_sample(tmp_path):
+def test_generate_vllm_samples_depend_on_seed_question_and_sample(tmp_path):
     """Also where there are more prompts than fit one step; vLLM would split one, which no seed survives on a CPU."""
     rows = sample_lines("questions.jsonl", 64)
     options = ["--dtype", "float32", "--max-new-tokens", "6", "--temperature", "1.0", "--set", "max_memory=1"]

@@ -74,7 +74,7 @@ def whole(run_tokur, command, tmp_path):
 
 
 @pytest.mark.parametrize("rows", [1, 64])
-def test_what_is_written_is_the_part_of_a_full_run_that_settles_the_votes(
+def test_stop_at_what_is_written_is_the_part_of_a_full_run_that_settles_the_votes(
     run_tokur, command, whole, tmp_path, opinionated, rows
 ):
     output = tmp_path / "part.jsonl"
@@ -136,7 +136,7 @@ def says(*numbers):
     return [f"The answer is {number}." for number in numbers]
 
 
-def test_no_sample_is_drawn_in_vain():
+def test_stop_at_no_sample_is_drawn_in_vain():
     """After 3 of one answer and 1 of another, 0.95 takes 6 to 1: the next three are asked for at once."""
     decoder = Answering([says(5, 5, 6, 5, 5, 5, 5, 5, 5, 5, 5, 5), says(*[1] * 12)])
     found = {polled.index: polled for polled in UntilSettled(decoder, 0.95).serve([poll(0), poll(1)])}
@@ -147,7 +147,7 @@ def test_no_sample_is_drawn_in_vain():
     assert decoder.drawn[-3:] == [(0, 6), (0, 5), (0, 4)]  # the decoder takes the last one first
 
 
-def test_what_is_there_counts_and_settled_questions_draw_nothing():
+def test_stop_at_what_is_there_counts_and_settled_questions_draw_nothing():
     decoder = Answering({1: says(*[3] * 12)})
     polls = [poll(0, written=says(3, 3, 3, 3)), None, poll(1, written=says(3, 3)), poll(2, written=says(*range(12)))]
     results = list(UntilSettled(decoder, 0.95).serve(polls))

@@ -21,7 +21,7 @@ def real():
     return [json.loads(line) for line in SCORED.read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_scale_is_that_of_the_whole_input_whatever_is_shown(run_tokur):
+def test_heatmap_the_scale_is_that_of_the_whole_input_whatever_is_shown(run_tokur):
     everything = np.concatenate([record["tokur"]["tokens"]["eu"] for record in real()])
     end = np.quantile(everything, 0.99, method="lower")
     legends = []
@@ -40,7 +40,7 @@ def page_data(path):
     return [json.loads(line) for line in data.strip().split("\n")]
 
 
-def test_a_page_switches_between_all_quantities_with_the_asked_ones_first(run_tokur, tmp_path):
+def test_heatmap_a_page_switches_between_all_quantities_with_the_asked_ones_first(run_tokur, tmp_path):
     page = tmp_path / "page.html"
     code, out, err = run_tokur("heatmap", SCORED, "--score", "tu,logprob", "--html", page)
     assert (code, out, err) == (0, "", "")
@@ -51,7 +51,7 @@ def test_a_page_switches_between_all_quantities_with_the_asked_ones_first(run_to
     assert "Heat map of scored.jsonl" in page.read_text(encoding="utf-8")
 
 
-def test_a_figure_is_well_formed_and_holds_the_chosen_text(run_tokur, tmp_path):
+def test_heatmap_a_figure_is_well_formed_and_holds_the_chosen_text(run_tokur, tmp_path):
     figure = tmp_path / "figure.svg"
     code, out, err = run_tokur("heatmap", SCORED, "--compare", "--limit", 1, "--svg", figure)
     assert (code, out, err) == (0, "", "")

@@ -74,7 +74,7 @@ def long_file(tmp_path):
         ({"NO_COLOR": "1"}, None),
     ],
 )
-def test_a_terminal_has_the_colours_it_can_show_and_bars_where_they_cannot_show_the_steps(changes, colour):
+def test_heatmap_a_terminal_has_the_colours_it_can_show_and_bars_where_they_cannot_show_the_steps(changes, colour):
     terminal = Terminal(SCORED, PAGER="cat", **changes)
     assert terminal.finish() == 0
     if colour:
@@ -88,7 +88,7 @@ needs_less = pytest.mark.skipif(shutil.which("less") is None, reason="less is no
 
 
 @needs_less
-def test_long_output_is_paged_and_quitting_the_pager_is_a_normal_end(long_file):
+def test_heatmap_long_output_is_paged_and_quitting_the_pager_is_a_normal_end(long_file):
     terminal = Terminal(long_file)
     terminal.read_until(rb"\n:|\x1b\[K:|:\x1b\[K")
     assert b"q5 " not in terminal.seen

@@ -28,7 +28,7 @@ def posterior(run_tokur, tiny_folder, tmp_path):
     return tmp_path / "posterior"
 
 
-def test_a_record_a_matrix_tells_how_large_the_perturbation_is(run_tokur, tiny_folder):
+def test_perturb_a_record_a_matrix_tells_how_large_the_perturbation_is(run_tokur, tiny_folder):
     code, out, err = run_tokur("perturb", "-m", tiny_folder, "--rank", 4, "--sigma", 0.2)
     assert (code, err) == (0, "")
     model = quiet_model()
@@ -46,7 +46,7 @@ def test_a_record_a_matrix_tells_how_large_the_perturbation_is(run_tokur, tiny_f
         assert row["relative_size"] == pytest.approx(row["perturbation_norm"] / row["norm"])
 
 
-def test_a_sweep_equals_brute_force_in_float64(run_tokur, tiny_folder, responses):
+def test_perturb_a_sweep_equals_brute_force_in_float64(run_tokur, tiny_folder, responses):
     options = ("--sampling", "shared", "--dtype", "float32")
     code, out, err = run_tokur("perturb", "-m", tiny_folder, "--sweep", "0.05,0.4", responses, *options)
     assert (code, err) == (0, "")
@@ -83,7 +83,7 @@ def test_a_sweep_equals_brute_force_in_float64(run_tokur, tiny_folder, responses
     assert len(parsed(scored)) == len(rows)
 
 
-def test_calibration_is_within_its_tolerance_and_score_reads_it(run_tokur, tiny_folder, responses, tmp_path):
+def test_perturb_calibration_is_within_its_tolerance_and_score_reads_it(run_tokur, tiny_folder, responses, tmp_path):
     folder = tmp_path / "calibrated"
     options = ("-m", tiny_folder, "--calibrate", 0.02, responses, "-o", folder)
     code, out, err = run_tokur("perturb", *options)
@@ -100,7 +100,7 @@ def test_calibration_is_within_its_tolerance_and_score_reads_it(run_tokur, tiny_
     assert {row["tokur"]["run"]["sigma"] for row in parsed(scored)} == {kept["sigma"]}
 
 
-def test_an_adapters_perturbation_is_as_large_as_the_record_says(run_tokur, tiny_folder, posterior):
+def test_perturb_an_adapters_perturbation_is_as_large_as_the_record_says(run_tokur, tiny_folder, posterior):
     from safetensors.torch import load_file
 
     _, out, _ = run_tokur("perturb", "-m", tiny_folder, "--sigma", "0.3")

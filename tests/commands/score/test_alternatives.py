@@ -58,7 +58,7 @@ def text_of(index):
     return tiny_tokenizer().decode([int(index)])
 
 
-def test_of_a_log_those_are_taken_that_came(run_tokur, tmp_path):
+def test_alternatives_of_a_log_those_are_taken_that_came(run_tokur, tmp_path):
     def place(token, *others):
         listed = [{"token": text, "logprob": float(np.log(p))} for text, p in others]
         own = next((one["logprob"] for one in listed if one["token"] == token), -9.0)

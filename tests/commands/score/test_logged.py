@@ -85,7 +85,7 @@ def scored(run_tokur, tmp_path, served):
 
 
 @pytest.mark.parametrize("manner", ["openai", "vllm"])
-def test_scores_are_those_of_the_model_wherever_they_can_be_known(
+def test_from_logprobs_scores_are_those_of_the_model_wherever_they_can_be_known(
     run_tokur, tiny_folder, tmp_path, served, scored, manner
 ):
     given = [record | {"tokur": {"model": str(tiny_folder), "token_ids": ids}} for record, ids, _ in served]
@@ -112,7 +112,7 @@ def test_scores_are_those_of_the_model_wherever_they_can_be_known(
     assert known
 
 
-def test_a_real_log_of_vllm_is_scored_and_its_tokens_are_found_in_the_text(run_tokur):
+def test_from_logprobs_a_real_log_of_vllm_is_scored_and_its_tokens_are_found_in_the_text(run_tokur):
     """Among them characters of several tokens, which vLLM spells empty but for the last."""
     _, out, _ = run_tokur("score", VLLM, "--from-logprobs", "--skip-invalid")
     rows = {row["custom_id"]: row for row in map(json.loads, VLLM.read_text(encoding="utf-8").splitlines())}
@@ -135,7 +135,7 @@ def test_a_real_log_of_vllm_is_scored_and_its_tokens_are_found_in_the_text(run_t
         ("é😀.é", ["\ufffd", "\ufffd", "\ufffd", ".", "\ufffd"], [[0, 2], [0, 2], [0, 2], [2, 3], [3, 4]]),
     ],
 )
-def test_tokens_whose_bytes_a_service_replaced_share_what_is_between_their_neighbours(
+def test_from_logprobs_tokens_whose_bytes_a_service_replaced_share_what_is_between_their_neighbours(
     run_tokur, tmp_path, response, tokens, offsets
 ):
     listed = [{"token": token, "logprob": -1.0, "bytes": list(token.encode())} for token in tokens]

@@ -39,7 +39,7 @@ CHOICES = [
 ]
 
 
-def test_each_token_counts_once_and_records_that_do_not_tell_them_are_counted(run_tokur, tiny_folder, tmp_path):
+def test_logged_tokens_count_once_and_records_without_them_are_counted(run_tokur, tiny_folder, tmp_path):
     code, out, err = run_tokur("score", *batch(tmp_path, tiny_folder, CHOICES))
     assert code == 0, err
     assert err.count("\n") == 1
@@ -59,7 +59,7 @@ def test_each_token_counts_once_and_records_that_do_not_tell_them_are_counted(ru
 @pytest.mark.slow
 @pytest.mark.real_model
 @pytest.mark.usefixtures("all_threads")
-def test_what_vllm_wrote_is_scored_by_the_ids_that_vllm_reports(run_tokur, tmp_path):
+def test_logged_tokens_what_vllm_wrote_is_scored_by_the_ids_that_vllm_reports(run_tokur, tmp_path):
     """A real log with both ids and log-probabilities: without the ids, the log-probabilities give the same.
 
     But for a response that was cut within a character: vLLM spells its last token by nothing.

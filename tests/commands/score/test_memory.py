@@ -28,7 +28,7 @@ def megabytes(process):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_peak_memory_does_not_grow_with_the_number_of_records(tiny_folder, tmp_path):
+def test_score_peak_memory_does_not_grow_with_the_number_of_records(tiny_folder, tmp_path):
     given = write_lines(tmp_path / "in.jsonl", records(WARM + MORE + 300))
     options = ["--no-tokens", "--dtype", "bfloat16", "--batch-tokens", 1500]
     process = start(["score", given, "-m", tiny_folder, *options], stdout=subprocess.PIPE)

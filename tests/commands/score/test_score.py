@@ -1,9 +1,14 @@
+"""``tokur score``: records, prompts, steps and calibrated probabilities."""
+
 import json
 import math
 import random
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from tests.helpers import parsed, records, write_lines
 from tests.tiny import CHAT_TEMPLATE
@@ -46,7 +51,7 @@ def test_scored_records_keep_their_fields_and_order_and_add_one_key(run_tokur, t
         }  # fmt: skip
 
 
-def test_scoring_again_in_the_same_way_adds_and_in_another_way_replaces(run_tokur, tiny_folder, responses, tmp_path):
+def test_score_again_in_the_same_way_adds_and_in_another_way_replaces(run_tokur, tiny_folder, responses, tmp_path):
     _, first, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", "eu")
     scored = write_lines(tmp_path / "scored.jsonl", parsed(first))
     _, second, _ = run_tokur("score", scored, "-m", tiny_folder, "--scores", "tu")
@@ -56,7 +61,7 @@ def test_scoring_again_in_the_same_way_adds_and_in_another_way_replaces(run_toku
 
 
 @pytest.mark.parametrize("sampling", ["stepwise", "shared", "joint"])
-def test_order_and_batches_do_not_change_the_numbers(run_tokur, tiny_folder, tmp_path, sampling):
+def test_score_order_and_batches_do_not_change_the_numbers(run_tokur, tiny_folder, tmp_path, sampling):
     given = list(records(30))
     shuffled = random.Random(1).sample(given, len(given))
     results = []
@@ -73,7 +78,7 @@ def test_order_and_batches_do_not_change_the_numbers(run_tokur, tiny_folder, tmp
                 assert other[name]["tokens"][quantity] == pytest.approx(tokur["tokens"][quantity], abs=1e-5, rel=1e-5)
 
 
-def test_exact_ids_are_scored_as_they_are(run_tokur, tiny_folder, tmp_path):
+def test_score_exact_ids_are_scored_as_they_are(run_tokur, tiny_folder, tmp_path):
     """Text and ids of the same tokens agree; a finished response has its end token scored too."""
     from tests.tiny import tiny_tokenizer
 
@@ -102,7 +107,7 @@ def test_exact_ids_are_scored_as_they_are(run_tokur, tiny_folder, tmp_path):
 
 
 @pytest.mark.parametrize("has_beginning", [True, False])
-def test_a_prompt_that_begins_a_sequence_gets_no_second_beginning(run_tokur, tmp_path, has_beginning):
+def test_score_a_prompt_that_begins_a_sequence_gets_no_second_beginning(run_tokur, tmp_path, has_beginning):
     from tokenizers.processors import TemplateProcessing
     from transformers import AutoTokenizer
 
@@ -131,7 +136,7 @@ def test_a_prompt_that_begins_a_sequence_gets_no_second_beginning(run_tokur, tmp
     assert scores[0] == pytest.approx(scores[1], abs=1e-6)
 
 
-def test_templates_decide_what_the_response_follows(run_tokur, tiny_folder, tmp_path):
+def test_score_templates_decide_what_the_response_follows(run_tokur, tiny_folder, tmp_path):
     """The same response after the same text scores the same, however that text came about."""
     question = "What is 1+1?"
     (tmp_path / "t.jinja").write_text("{{ unit }}: {{ question }}\n")
@@ -165,7 +170,7 @@ def test_templates_decide_what_the_response_follows(run_tokur, tiny_folder, tmp_
         assert scored[0] == scored[1], name
 
 
-def test_the_papers_prompt_is_asked_for_by_name(run_tokur, tmp_path):
+def test_score_the_papers_prompt_is_asked_for_by_name(run_tokur, tmp_path):
     """The text of the paper's appendix "Prompt Templates", in a user's turn."""
     from tests.tiny import tiny_model_folder
 
@@ -189,3 +194,70 @@ def test_the_papers_prompt_is_asked_for_by_name(run_tokur, tmp_path):
     assert (code, err) == (0, "")
     by_template, written_out = parsed(out)
     assert by_template["tokur"] == written_out["tokur"]
+
+
+TEXT = "We add. 2 + 3 = 5\nSo 5.\n\nDone"
+BY = {
+    "auto": ["We add. ", "2 + 3 = 5\n", "So 5.\n\n", "Done"],
+    "lines": ["We add. 2 + 3 = 5\n", "So 5.\n\n", "Done"],
+    r"\n\n": ["We add. 2 + 3 = 5\nSo 5.\n\n", "Done"],
+}
+LESS_SURE = {"eu": 1, "au": 1, "tu": 1, "entropy": 1, "logprob": -1, "self_certainty": -1, "deepconf": -1}
+
+
+@pytest.fixture
+def steps_file(tmp_path):
+    return write_lines(tmp_path / "response.jsonl", [{"question": "2 + 3?", "response": TEXT}])
+
+
+@pytest.mark.parametrize("by", BY)
+def test_score_each_step_says_what_its_tokens_say(run_tokur, tiny_folder, steps_file, by):
+    code, out, err = run_tokur("score", steps_file, "-m", tiny_folder, f"--steps={by}")
+    assert code == 0, err
+    tokur = parsed(out)[0]["tokur"]
+    assert list(tokur) == ["schema", "tokens", "step_by", "steps", "scores", "run"]
+    assert tokur["step_by"] == by
+    assert [TEXT[step["start"] : step["end"]] for step in tokur["steps"]] == BY[by]
+    tokens = tokur["tokens"]
+    for step in tokur["steps"]:
+        own = [place for place, (start, _) in enumerate(tokens["offsets"]) if step["start"] <= start < step["end"]]
+        assert set(step) == {"start", "end", *LESS_SURE}
+        for name, sign in LESS_SURE.items():
+            values = [tokens[name][place] for place in own]
+            least_sure = sorted(values, key=lambda value, sign=sign: -sign * value)[:5]
+            assert step[name]["sum"] == pytest.approx(sum(values), rel=1e-5)
+            assert step[name]["mean"] == pytest.approx(sum(values) / len(values), rel=1e-5)
+            assert step[name]["max"] == pytest.approx(least_sure[0], rel=1e-5)
+            assert step[name]["top5"] == pytest.approx(sum(least_sure) / len(least_sure), rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    return [{**record, "correct": len(record["response"]) % 3 == 0} for record in records(40)]
+
+
+@pytest.fixture
+def calibration(run_tokur, tiny_folder, labelled, tmp_path):
+    """The records scored, and what was fitted to them."""
+    _, out, _ = run_tokur("score", write_lines(tmp_path / "in.jsonl", labelled), "-m", tiny_folder)
+    path = write_lines(tmp_path / "scored.jsonl", parsed(out))
+    code, _, err = run_tokur("evaluate", path, "--fit", tmp_path / "fit.json", "--bootstrap", 0)
+    assert code == 0, err
+    return parsed(out), tmp_path / "fit.json"
+
+
+def test_score_p_correct_is_scikit_learns_probability(run_tokur, tiny_folder, calibration, tmp_path):
+    scored, file = calibration
+    code, out, err = run_tokur("score", tmp_path / "in.jsonl", "-m", tiny_folder, "--calibration", file)
+    assert code == 0, err
+    again = parsed(out)
+    values = np.array([[one["tokur"]["scores"][name] for name in ("eu", "ll_sum", "neg_length")] for one in scored])
+    label = [one["correct"] for one in scored]
+    model = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8)).fit(values, label)
+    found = [one["tokur"]["scores"]["p_correct"] for one in again]
+    assert found == pytest.approx(model.predict_proba(values)[:, 1], abs=1e-4)
+    for one, before in zip(again, scored, strict=True):
+        run = one["tokur"]["run"]
+        assert len(run.pop("calibration")) == 16
+        assert run == before["tokur"]["run"]
+        assert list(one["tokur"]["scores"]) == [*before["tokur"]["scores"], "p_correct"]

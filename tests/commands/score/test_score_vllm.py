@@ -17,7 +17,7 @@ needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason
 @needs_vllm
 @pytest.mark.real_model
 @pytest.mark.usefixtures("all_threads")
-def test_vllm_scores_the_samples_as_transformers_does(run_tokur, tmp_path):
+def test_score_vllm_scores_the_samples_as_transformers_does(run_tokur, tmp_path):
     path = write_lines(tmp_path / "in.jsonl", sample_lines("responses.jsonl", 4))
     asked = ["--dtype", "float32", "--sampling", "shared", "--scores", "default,eu_kl,eu_fisher", "--steps"]
     _, ours, _ = run_tokur("score", path, *asked)
@@ -53,7 +53,7 @@ def folder(tmp_path):
 @needs_vllm
 @pytest.mark.slow
 @pytest.mark.usefixtures("all_threads")
-def test_vllm_scores_what_is_unusual_as_transformers_does(run_tokur, folder, tmp_path):
+def test_score_vllm_scores_what_is_unusual_as_transformers_does(run_tokur, folder, tmp_path):
     """Samples that begin alike, Chinese, a long response, bad ones; with draws from a folder and a calibration."""
     alike = "What is 7 times 8? Think it through. " * 3
     rows = [

@@ -27,7 +27,7 @@ def run(pool, tasks):
 
 
 @pytest.mark.slow
-def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_else(capfd, monkeypatch):
+def test_pool_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_else(capfd, monkeypatch):
     """At once, since starting Ray takes seconds: order, division, reading ahead, deaths, an input that breaks off."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with pool_of(2, Fake(poison=7, seconds=0.01)) as pool:
@@ -79,7 +79,7 @@ def test_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_e
 
 
 @pytest.mark.slow
-def test_a_node_that_is_lost_costs_its_tasks_time_and_workers_without_a_place_are_said(capfd, monkeypatch):
+def test_pool_a_node_that_is_lost_costs_its_tasks_time_and_workers_without_a_place_are_said(capfd, monkeypatch):
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -126,7 +126,7 @@ def machine(cores, gpus):
         ([machine(8, 0), machine(4, 0)], WorkerOptions(cluster="a"), (2, 4, 0)),
     ],
 )
-def test_machines_are_divided_so_that_all_workers_have_a_place(machines, options, share, monkeypatch):
+def test_pool_machines_are_divided_so_that_all_workers_have_a_place(machines, options, share, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert tuple(divide(machines, options, "auto")) == share
     assert divide(machines, options, "cpu").gpus == 0

@@ -92,7 +92,7 @@ def test_workers_killed_at_four_moments_leave_the_bytes_of_one_process(run_tokur
         (signal.SIGTERM, False, 143, []),
     ],
 )
-def test_signals_end_all_with_whole_records(tiny_folder, tmp_path, temporary, number, own_session, code, last):
+def test_workers_signals_end_all_with_whole_records(tiny_folder, tmp_path, temporary, number, own_session, code, last):
     given = write_lines(tmp_path / "in.jsonl", records(20_000))
     output = tmp_path / "out.jsonl"
     arguments = ["score", given, "-m", tiny_folder, "-o", output, "--workers", 2, *SMALL_BATCHES]
@@ -112,7 +112,7 @@ def test_signals_end_all_with_whole_records(tiny_folder, tmp_path, temporary, nu
     assert list(temporary.iterdir()) == []
 
 
-def test_a_cluster_that_is_not_there_is_refused_at_once_with_one_line(run_tokur, tiny_folder, monkeypatch, tmp_path):
+def test_workers_without_their_cluster_are_refused_at_once_with_one_line(run_tokur, tiny_folder, monkeypatch, tmp_path):
     with socket.socket() as taken:  # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))
         monkeypatch.setenv("RAY_ADDRESS", address := f"127.0.0.1:{taken.getsockname()[1]}")
