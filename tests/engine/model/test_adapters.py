@@ -93,7 +93,7 @@ def test_build_posterior_is_that_of_the_weights_with_the_adapter(tmp_path):
 
 @pytest.mark.parametrize(
     "fields",
-    [{"modules_to_save": ["embed_tokens", "lm_head"]}, {}, {"trainable_token_indices": [259, 260]}],
+    [{"modules_to_save": ["embed_tokens", "lm_head"]}, {"trainable_token_indices": [259, 260]}],
 )
 @pytest.mark.parametrize("tied", [False, True])
 def test_merge_adapter_brings_its_own_tokens_with_tokenizer_and_embeddings(fields, tied, tmp_path):

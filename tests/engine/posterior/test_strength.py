@@ -156,5 +156,5 @@ def test_largest_sigma_is_found_from_below_in_under_ten_sweeps(scale, power, cei
 def test_largest_sigma_says_where_there_is_none():
     with pytest.raises(TokurError, match="even σ = "):
         largest_sigma(lambda sigma: 1.0, 0.05)
-    with pytest.raises(TokurError, match="hardly matter"):
+    with pytest.raises(TokurError, match="nats a token, less than"):
         largest_sigma(lambda sigma: 0.0, 0.05)

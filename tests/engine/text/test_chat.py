@@ -3,8 +3,7 @@
 import pytest
 from transformers import GenerationConfig, LlamaConfig
 
-from tests.helpers import parsed, write_lines
-from tests.tiny import tiny_model, tiny_tokenizer
+from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.text.chat import end_token_ids
 from tokur_cli.engine.text.tokens import ResponseTokenizer
 
@@ -114,33 +113,3 @@ def test_end_token_ids_are_the_generation_configs_else_the_models_and_the_tokeni
     assert end_token_ids(None, config, tokenizer) == (7, 8)
     located = ResponseTokenizer(tokenizer, end_ids=(7, 8)).tokenize("Q", "hi", finish_reason="stop")
     assert located.tokens.response_ids[-1] == 7
-
-
-@pytest.fixture
-def gemma_folder(tmp_path):
-    """A tiny model whose tokenizer and generation config are like Gemma's."""
-    tokenizer, ends, _ = family("gemma")
-    folder = tmp_path / "tiny-gemma"
-    model = tiny_model("gemma2", vocab_size=len(tokenizer), eos_token_id=ends[0])
-    model.generation_config.eos_token_id = ends
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-def test_score_of_text_is_that_of_what_the_model_generated(run_tokur, gemma_folder, tmp_path):
-    """A generated response that ended by itself, and the same one as text: the same tokens and the same numbers."""
-    _, _, end = family("gemma")
-    ids = [*tiny_tokenizer()("Seven.")["input_ids"], end]
-    stopped = {"finish_reason": "stop"}
-    rows = [
-        {"question": "How many?", "response": "Seven.", "tokur": tokur}
-        for tokur in ({**stopped, "token_ids": ids}, stopped)
-    ]
-    path = write_lines(tmp_path / "in.jsonl", rows)
-    code, out, err = run_tokur("score", path, "-m", gemma_folder, "--dtype", "float32", "--sigma", 0.1)
-    assert (code, err) == (0, "")
-    exact, text = (record["tokur"]["tokens"] for record in parsed(out))
-    assert text["offsets"] == exact["offsets"]
-    assert text["offsets"][-1] == [6, 6]
-    assert text["eu"] == pytest.approx(exact["eu"], abs=1e-6)

@@ -47,7 +47,7 @@ def test_tokenize_a_response_that_stopped_by_itself_ends_with_the_end_token(tok)
 
 
 @pytest.mark.parametrize("prompt", ["Q: ", "Q: a"])
-@pytest.mark.parametrize("form", [normalizers.NFC(), normalizers.NFKC()])
+@pytest.mark.parametrize("form", [normalizers.NFC()])
 def test_tokenize_gives_offsets_of_whole_characters_where_the_tokenizer_composes_them(form, prompt):
     tokenizer = tiny_tokenizer()
     tokenizer.backend_tokenizer.normalizer = form
@@ -134,9 +134,7 @@ def test_tokenize_spaces_that_a_tokenizer_leaves_to_nobody_belong_to_the_next_wo
     ("prompt", "response", "ids", "message"),
     [
         ("Q", "", None, "response is empty"),
-        ("Q", "", [], "response is empty"),
         ("", "answer", None, "prompt is empty"),
-        ([], "answer", None, "prompt is empty"),
         ([1, 999], "answer", None, "prompt_token_ids has 999.*ends at 258"),
         ("Q", "answer", [1, 259], "token_ids has 259"),
     ],
@@ -150,15 +148,8 @@ def test_tokenize_ids_are_those_that_the_model_takes_whatever_the_tokenizer_has(
     padded, short = (ResponseTokenizer(tiny_tokenizer(), vocabulary_size=size) for size in (300, END))
     located = padded.tokenize([1, 299], "ab", [*padded.tokenize("Q", "ab").tokens.response_ids, 259, 299])
     assert located.offsets == [(0, 1), (1, 2), (2, 2), (2, 2)]
-    for given in ({"prompt": [1, 300], "response": "a"}, {"prompt": "Q", "response": "a", "response_ids": [300]}):
-        with pytest.raises(TokurError, match="ids has 300, but the model's vocabulary ends at 299"):
-            padded.tokenize(**given)
-    beyond = "the tokenizer has 258, but the model's vocabulary ends at 257"
-    with pytest.raises(TokurError, match=beyond):
-        short.tokenize("Q", "yes <|im_end|> no")
-    with pytest.raises(TokurError, match=beyond):
-        short.tokenize("Q", "yes", finish_reason="stop")
-    with pytest.raises(TokurError, match=beyond):
-        short.tokenize("<|im_end|>", "yes")
-    with pytest.raises(TokurError, match=beyond):
-        short.tokenize_prompt("Q<|im_end|>")
+    with pytest.raises(TokurError, match="ids has 300, but the model's vocabulary ends at 299"):
+        padded.tokenize([1, 300], "a")
+    for given in ({"response": "yes <|im_end|> no"}, {"response": "yes", "finish_reason": "stop"}):
+        with pytest.raises(TokurError, match="the tokenizer has 258, but the model's vocabulary ends at 257"):
+            short.tokenize("Q", **given)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tokur_cli.commands.baselines.attempts import Attempts
-from tokur_cli.commands.baselines.comparison import yes_no_question
+from tokur_cli.commands.baselines.comparison import SetComparison, yes_no_question
 from tokur_cli.commands.baselines.features import (
     Features,
     ScoredResponse,
@@ -20,7 +20,6 @@ from tokur_cli.commands.baselines.features import (
 )
 from tokur_cli.commands.baselines.questions import P_TRUE, asked_ids, question_about
 from tokur_cli.commands.baselines.samples import by_question, text_set
-from tokur_cli.commands.baselines.text_sets import SetComparison
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.llm_check import INSIDE, InsideView

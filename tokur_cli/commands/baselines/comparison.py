@@ -1,21 +1,32 @@
-"""How the texts of a set are compared: which entails which, and how alike they are."""
+"""The texts of a set compared with each other: which entails which, how alike they are, their hidden states."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.commands.baselines.features import TextSet, map_batch, map_each
+from tokur_cli.commands.baselines.features import Features, TextSet, gather_all, map_batch, map_each
 from tokur_cli.commands.baselines.questions import JUDGE, asked_ids
+from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
-from tokur_cli.engine.baselines.encoders import EntailmentModel
+from tokur_cli.engine.baselines.encoders import (
+    DEFAULT_ENTAILMENT_MODEL,
+    EntailmentModel,
+    load_entailment,
+    load_similarity,
+)
+from tokur_cli.engine.baselines.layers import LayerView
 from tokur_cli.engine.baselines.yes_no import YES_OR_NO, YesNoQuestion, find_verbalizers
+from tokur_cli.engine.model.embedded import DEFAULT_SIMILARITY_MODEL
 from tokur_cli.records.errors import TokurError
+from tokur_cli.scores.sets import cluster_by_entailment
 from tokur_cli.scores.similarity import jaccard_similarity
 
+M = TypeVar("M")
 Entails: TypeAlias = npt.NDArray[np.bool_]
 """(K, K): whether text i entails text j."""
 Similarity: TypeAlias = npt.NDArray[np.float64]
@@ -96,3 +107,109 @@ class Judge:
 def yes_no_question(session: Session, forms: Sequence[tuple[str, str]]) -> YesNoQuestion:
     """Return what asks a session's model for one of two answers."""
     return YesNoQuestion(session.model.model, find_verbalizers(session.model.tokenizer, forms), session.batch_tokens)
+
+
+class SetComparison:
+    """Compares the texts of sets; ``settings`` are what the outcome depends on.
+
+    Args:
+        needs: the features that the chosen scores need.
+        session: the model that wrote them or is asked about them; other models are put on its device.
+        options: how texts are compared.
+    """
+
+    def __init__(self, needs: Collection[str], session: Session, options: BaselineOptions) -> None:
+        self.settings: dict[str, Any] = {}
+        self._session, self._options = session, options
+        self._models: dict[str, str] = {}  # that were loaded
+        self._gatherers: list[Callable[[list[TextSet]], Sequence[Features | TokurError]]] = [
+            lambda sets: map_each(_likelihoods, sets)
+        ]
+        if "set_classes" in needs:
+            self._gatherers.append(_compared(self._entailment(), "set_classes", cluster_by_entailment))
+            self.settings["entailment"] = options.entailment
+        if "set_similarity" in needs:
+            self._gatherers.append(_compared(self._likeness(), "set_similarity", np.asarray))
+            self.settings["similarity"] = options.similarity
+        if "set_states" in needs:
+            self._layer = LayerView(session.model.model, None, session.batch_tokens)
+            self._gatherers.append(self._last_states)
+            self.settings["inside_layer"] = self._layer.layer
+        self.settings |= self._models
+
+    def compare(self, sets: Sequence[TextSet | TokurError]) -> list[Features | TokurError]:
+        """Return the features that each set gives."""
+        return gather_all(self._gatherers, sets)
+
+    def _entailment(self) -> Compare:
+        """Return what tells which text entails which."""
+        return self._nli.entails if self._options.entailment == "nli" else Judge(self._session).entails
+
+    def _likeness(self) -> Compare:
+        """Return what tells how alike texts are."""
+        if self._options.similarity == "nli":
+            return self._nli.matrices
+        if self._options.similarity == "jaccard":
+            return jaccard
+        name = self._options.similarity_model or DEFAULT_SIMILARITY_MODEL
+        model = self._load("similarity_model", name, load_similarity, "--similarity jaccard needs no model")
+        return lambda sets: map_each(lambda one: model.matrix(one.texts), sets)
+
+    @cached_property
+    def _nli(self) -> Nli:
+        """One model for both purposes."""
+        name = self._options.nli_model or DEFAULT_ENTAILMENT_MODEL
+        others = "--entailment judge and --similarity jaccard need no other model"
+        return Nli(self._load("nli_model", name, load_entailment, others))
+
+    def _load(self, option: str, name: str, load: Callable[..., M], instead: str) -> M:
+        self._models[option] = name
+        progress = self._session.progress
+        try:
+            return load(name, device=str(self._session.model.device), progress=progress.say, note=progress.note)
+        except TokurError as error:
+            raise TokurError(f"--set {option}: {error}; {instead}") from error
+
+    def _last_states(self, sets: list[TextSet]) -> Sequence[Features | TokurError]:
+        """Read the state at the last token of each text, which is not the one that ended it."""
+        sequences = map_each(self._up_to_last_tokens, sets)
+        good = [ids for texts in sequences if not isinstance(texts, TokurError) for ids in texts]
+        found = iter(self._layer.last_states(good))
+
+        def stacked(texts: list[list[int]]) -> Features:
+            states = []
+            for state in [next(found) for _ in texts]:
+                if isinstance(state, TokurError):
+                    raise state
+                states.append(state)
+            return {"set_states": np.stack(states)}
+
+        return map_each(stacked, sequences)
+
+    def _up_to_last_tokens(self, one: TextSet) -> list[list[int]]:
+        sequences = []
+        for tokens in one.tokens:
+            ids = list(tokens.response_ids)
+            ended = len(ids) > 1 and ids[-1] in self._session.model.end_ids
+            sequences.append([*tokens.prompt_ids, *(ids[:-1] if ended else ids)])
+        context_length = self._session.model.context_length
+        if context_length is not None and max(map(len, sequences)) > context_length:
+            raise TokurError("inside: the model's context has no room for the last token of a text")
+        return sequences
+
+
+def _compared(
+    compare: Compare, name: str, feature: Callable[[Any], npt.ArrayLike]
+) -> Callable[[list[TextSet]], Sequence[Features | TokurError]]:
+    """Return a gatherer of the feature that a set's matrix comes down to."""
+    return lambda sets: map_each(lambda matrix: {name: np.asarray(feature(matrix))}, compare(sets))
+
+
+def _likelihoods(one: TextSet) -> Features:
+    if one.log_probabilities is None:
+        return {}
+    log_p = [np.minimum(values, 0, dtype=np.float64) for values in one.log_probabilities]  # rounding may pass 0
+    return {
+        "set_log_likelihoods": np.array([values.sum() for values in log_p]),
+        "set_mean_log_likelihoods": np.array([values.mean() for values in log_p]),
+    }

@@ -44,8 +44,7 @@ def perturb(
     chosen = choose_model(model, None if first is None else model_named(first))
     with Progress(COMMAND) as progress, open_output(None) as writer:
         loaded = load(chosen, progress)
-        from tokur_cli.commands.perturb.making import PosteriorMaker
-        from tokur_cli.commands.perturb.strength import read_trial
+        from tokur_cli.commands.perturb.making import PosteriorMaker, read_trial
         from tokur_cli.commands.session.session import Session
 
         session = Session(loaded, form, progress, scoring.batch_tokens)

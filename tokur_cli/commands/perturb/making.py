@@ -3,22 +3,68 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.perturb.strength import Trial, try_strength
 from tokur_cli.commands.session.session import Session
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.labelled import Labeller
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.posterior.folder import keep_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, size_of
-from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.engine.posterior.settings import PAPER
 from tokur_cli.engine.posterior.strength import SWEEPS, largest_sigma
-from tokur_cli.engine.scoring.scorer import Scorer
+from tokur_cli.engine.scoring.quantities import COMPARISONS
+from tokur_cli.engine.scoring.scorer import Quantities, Scorer, TokenizedResponse
+from tokur_cli.metrics.ranking import auroc
 from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 from tokur_cli.records.writer import RecordWriter
+from tokur_cli.scores.quantities import OF_DRAWS
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Responses that strengths are tried on.
+
+    Args:
+        responses: the tokenized responses.
+        labels: 1 for correct, 0 for incorrect, NaN where it is not known; one per response.
+    """
+
+    responses: list[TokenizedResponse]
+    labels: list[float]
+
+
+def read_trial(
+    items: Iterable[Record | RecordError],
+    session: Session,
+    limit: int | None,
+    labels: LabelOptions,
+    invalid: InvalidRecords,
+) -> Trial:
+    """Tokenize and label the first ``limit`` good records (all for None)."""
+    trial = Trial([], [])
+    with Labeller(labels, invalid, answers=False, is_strict=False) as labelling:
+        for labelled in labelling.good(items):
+            try:
+                located = session.tokenize(labelled.record)
+            except RecordError as error:
+                invalid.skip_or_raise(error)
+                continue
+            trial.responses.append(located.tokens)
+            trial.labels.append(labelled.label)
+            if len(trial.responses) == limit:
+                break
+    if not trial.responses:
+        raise TokurError("the input has no response to try strengths on")
+    return trial
 
 
 class PosteriorMaker:
@@ -50,20 +96,19 @@ class PosteriorMaker:
             tried[sigma] = self._try(trial, sigma)
             return float(tried[sigma]["kl"])
 
-        start = self.draws.posterior.sigma or PosteriorSettings.sigma
-        sigma = largest_sigma(divergence, tolerance, start=start)
+        sigma = largest_sigma(divergence, tolerance, start=self.draws.posterior.sigma or PAPER.sigma)
         self.progress.note(f"σ = {sigma:.4g}: the draws are {tried[sigma]['kl']:.4g} nats per token from the model")
         self.calibration = {"tolerance": tolerance, "sweeps": len(tried), **tried[sigma]}
         self.draws = self._draws_of(sigma)
 
     def keep(self, folder: str, *, force: bool) -> None:
         """Write the posterior's folder."""
-        posterior, members, model = self.draws.posterior, self.draws.num_draws, self.session.model
+        posterior, num_draws, model = self.draws.posterior, self.draws.num_draws, self.session.model
         keep_posterior(
             folder,
             model.model,
             posterior,
-            draws=members,
+            draws=num_draws,
             model_name=model.name,
             revision=model.revision,
             **model.of_base,
@@ -72,11 +117,14 @@ class PosteriorMaker:
         )
         beside = "" if model.base is None else f", each to be loaded beside {model.name}"
         self.progress.note(
-            f"{folder}: wrote the posterior (σ = {posterior.sigma:.4g}) and {members} draws as adapters{beside}"
+            f"{folder}: wrote the posterior (σ = {posterior.sigma:.4g}) and {num_draws} draws as adapters{beside}"
         )
 
     def _try(self, trial: Trial, sigma: float) -> dict[str, Any]:
-        """Write and return the record of a strength, with the same underlying noise as all others."""
+        """Write and return the record of a strength, with the same underlying noise as all others.
+
+        It has means over tokens, in nats and fractions, and the AUROC of sums over responses.
+        """
         scorer = Scorer(
             self.session.model.model,
             self._draws_of(sigma),
@@ -84,9 +132,20 @@ class PosteriorMaker:
             batch_tokens=self.session.batch_tokens,
             compare=True,
         )
+        results: list[Quantities] = [{}] * len(trial.responses)
+        for index, result in scorer.score(trial.responses):
+            if isinstance(result, TokurError):
+                raise result
+            results[index] = result
+            self.progress.advance(1, len(result["logprob"]))
+        names = [name for name in results[0] if name in OF_DRAWS or name in COMPARISONS]
+        tokens = {name: np.concatenate([result[name] for result in results]).astype(np.float64) for name in names}
         fields = {
             "sigma": sigma,
-            **try_strength(trial, scorer, self.progress),
+            **{name: float(values.mean()) for name, values in tokens.items()},
+            "auroc": _auroc(results, trial.labels),
+            "responses": len(results),
+            "tokens": len(tokens["kl"]),
             "draws": self.draws.num_draws,
             "sampling": self.sampling,
             "seed": self.draws.posterior.seed,
@@ -101,11 +160,26 @@ class PosteriorMaker:
         self.writer.write(Record.parse(encode_value(fields), None, None))
 
 
+def _auroc(results: list[Quantities], labels: list[float]) -> dict[str, float | None] | None:
+    correct = np.asarray(labels)
+    known = (correct == 0) | (correct == 1)
+    if len(np.unique(correct[known])) < 2:
+        return None
+    found: dict[str, float | None] = {}
+    for name in (each for each in results[0] if each in OF_DRAWS):
+        sums = np.array([result[name].sum(dtype=np.float64) for result in results])[known]
+        found[name] = auroc(-sums, correct[known]) if np.isfinite(sums).all() else None
+    return found
+
+
 def describe_matrices(posterior: Posterior) -> Iterator[dict[str, Any]]:
     """Yield a record for each perturbed matrix: its shape, top singular values, and how large ΔW is beside it."""
     for matrix in posterior.matrices:
         singular_values, norm = size_of(matrix)
-        expected = posterior.sigma * _mean_norm(matrix.inputs * posterior.rank)
+        entries = matrix.inputs * posterior.rank
+        # The mean Euclidean norm of as many N(0, 1) numbers: √2 Γ((n + 1)/2) / Γ(n/2)
+        of_noise = math.sqrt(2) * math.exp(math.lgamma((entries + 1) / 2) - math.lgamma(entries / 2))
+        expected = posterior.sigma * of_noise
         yield {
             "matrix": matrix.name,
             "shape": [matrix.basis.shape[0], matrix.inputs],
@@ -114,8 +188,3 @@ def describe_matrices(posterior: Posterior) -> Iterator[dict[str, Any]]:
             "perturbation_norm": expected,
             "relative_size": expected / norm if norm else math.inf,
         }
-
-
-def _mean_norm(entries: int) -> float:
-    """Return the mean Euclidean norm of as many N(0, 1) numbers: √2 Γ((n + 1)/2) / Γ(n/2)."""
-    return math.sqrt(2) * math.exp(math.lgamma((entries + 1) / 2) - math.lgamma(entries / 2))

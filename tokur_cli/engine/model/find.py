@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tokur_cli.engine.model.embedded import DEFAULT_MODEL, LANGUAGE, embedded_folder
 from tokur_cli.engine.model.errors import explained_errors, first_line
@@ -97,7 +97,7 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
     return Source(name, cached.name, **_kind_of({entry.name for entry in cached.iterdir()}))
 
 
-def _kind_of(files: Collection[str]) -> dict[str, bool]:
+def _kind_of(files: Collection[str]) -> dict[str, Any]:
     """Return what the names of a model's files say of its kind: transformers, too, takes the adapter where one is."""
     is_adapter = ADAPTER_CONFIG in files
     return {"is_adapter": is_adapter, "has_tokenizer": not is_adapter or TOKENIZER_CONFIG in files}

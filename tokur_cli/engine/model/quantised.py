@@ -6,7 +6,6 @@ column i is what the map makes of the i-th unit vector. It is the very weight th
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -70,21 +69,18 @@ def weight_of(name: str, module: nn.Module, dtype: torch.dtype, columns: Sequenc
         TokurError: the module is none, and computes something else.
     """
     inputs = size(module)[1]
-    wanted = range(inputs) if columns is None else columns
-    place = computing_device(module)
-    parts = []
+    wanted = torch.arange(inputs) if columns is None else torch.tensor(columns)
+    found = []
     try:
         with _without_bias(module):
-            if module(torch.zeros(1, 1, inputs, dtype=dtype, device=place)).any():
+            zero = torch.zeros(1, 1, inputs, dtype=dtype, device=computing_device(module))
+            if module(zero).any():
                 raise ValueError("it is no linear map")
-            for start in range(0, len(wanted), _TOGETHER):
-                chosen = torch.tensor(wanted[start : start + _TOGETHER], device=place)
-                units = torch.zeros(1, len(chosen), inputs, dtype=dtype, device=place)
-                units[0, torch.arange(len(chosen), device=place), chosen] = 1
-                parts.append(module(units)[0].T)
+            for some in wanted.to(zero.device).split(_TOGETHER):
+                found.append(module(functional.one_hot(some, inputs).to(dtype)[None])[0].T)
     except Exception as error:
         raise TokurError(f"{name} ({type(module).__name__}): its weight cannot be read: {first_line(error)}") from error
-    return torch.cat(parts, dim=1)
+    return torch.cat(found, dim=1)
 
 
 @contextmanager
@@ -101,17 +97,11 @@ def _without_bias(module: nn.Module) -> Iterator[None]:
             owner["bias"] = bias
 
 
-def kept_tensors(module: nn.Module) -> Iterator[Tensor]:
-    """Yield what a module keeps: plain tensors, out of those that a library wraps.
+def plain_tensors(tensor: Tensor) -> Iterator[Tensor]:
+    """Yield what a tensor is made of: itself, or the integers and scales of one that a library wraps.
 
     A wrapper need not know any operation (torchao's know no sum), but what it wraps it must tell PyTorch.
     """
-    for tensor in itertools.chain(module.parameters(), module.buffers()):
-        yield from plain_tensors(tensor)
-
-
-def plain_tensors(tensor: Tensor) -> Iterator[Tensor]:
-    """Yield what a tensor is made of: itself, or the integers and scales of one that a library wraps."""
     if is_traceable_wrapper_subclass(tensor):
         for name in tensor.__tensor_flatten__()[0]:
             yield from plain_tensors(getattr(tensor, name))

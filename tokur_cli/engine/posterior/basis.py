@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.model.quantised import is_plain, kept_tensors, plain_tensors, weight_of
+from tokur_cli.engine.model.quantised import is_plain, plain_tensors, weight_of
 from tokur_cli.engine.model.reordered import parameters_of
 from tokur_cli.engine.posterior.projections import Projection
 
@@ -121,8 +122,10 @@ def weight_digest(model: PreTrainedModel, projections: Iterable[Projection], *, 
         if not is_plain(module):
             some = range(0, projection.size[1], _SCALE_INPUTS)
             columns = weight_of(projection.module_name, module, projection.dtype, some)
-            for tensor in (columns, *kept_tensors(module)):
-                add(name, tuple(tensor.shape), tensor)
+            add(name, tuple(columns.shape), columns)
+            for kept in itertools.chain(module.parameters(), module.buffers()):
+                for tensor in plain_tensors(kept):
+                    add(name, tuple(tensor.shape), tensor)
     for module_name, module in model.named_modules():
         with align_module_device(module):
             for name, whole in parameters_of(module):

@@ -115,10 +115,7 @@ def suitable_strength(
 
 def _suitable(divergence: Callable[[float], float]) -> Strength:
     """Return the paper's strength, or the largest whose divergence is within ``MOST_KL``, to two digits."""
-    paper_kl = divergence(PAPER.sigma)
-    if paper_kl <= MOST_KL:
-        return Strength(PAPER.sigma, paper_kl, paper_kl)
-    measured = {PAPER.sigma: paper_kl}
+    measured: dict[float, float] = {}
 
     def rounded(sigma: float) -> float:
         sigma = float(f"{sigma:.{_DIGITS}g}")
@@ -126,14 +123,10 @@ def _suitable(divergence: Callable[[float], float]) -> Strength:
             measured[sigma] = divergence(sigma)
         return measured[sigma]
 
-    try:
-        sigma = float(f"{largest_sigma(rounded, MOST_KL, start=PAPER.sigma):.{_DIGITS}g}")
-    except TokurError:  # which speaks of a tolerance that the user can choose
-        raise TokurError(
-            f"no strength suits this model: even σ = {min(measured):g} moves it by more than {MOST_KL:g} nats a token: "
-            "give one with --sigma"
-        ) from None
-    return Strength(sigma, measured[sigma], paper_kl)
+    sigma = PAPER.sigma
+    if not rounded(sigma) <= MOST_KL:  # nor where it is no number
+        sigma = float(f"{largest_sigma(rounded, MOST_KL, start=sigma):.{_DIGITS}g}")
+    return Strength(sigma, measured[sigma], measured[PAPER.sigma])
 
 
 def largest_sigma(divergence: Callable[[float], float], tolerance: float, *, start: float = 0.1) -> float:
@@ -169,16 +162,10 @@ def largest_sigma(divergence: Callable[[float], float], tolerance: float, *, sta
             sigma = _between(inside, outside, tolerance)
         else:
             sigma *= _step(value, tolerance)
-    if inside is None:
-        assert outside is not None
-        raise TokurError(
-            f"even σ = {outside[0]:.3g} moves the model by {outside[1]:.3g} nats a token, more than {tolerance:g}"
-        )
-    if outside is None:
-        raise TokurError(
-            f"σ = {inside[0]:.3g} moves the model by {inside[1]:.3g} nats a token, less than {tolerance:g}: these "
-            "projections hardly matter to it"
-        )
+    if inside is None or outside is None:
+        way = "more" if inside is None else "less"
+        tried, value = inside or outside or (sigma, math.nan)
+        raise TokurError(f"even σ = {tried:.3g} moves the model by {value:.3g} nats a token, {way} than {tolerance:g}")
     return inside[0]
 
 
