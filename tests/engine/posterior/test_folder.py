@@ -73,13 +73,6 @@ def test_load_posterior_refuses_changed_weights_wherever_they_are(place, tmp_pat
         load_posterior(str(tmp_path / "posterior"), changed, "other")
 
 
-def test_load_posterior_takes_the_same_weights_in_another_dtype(tmp_path):
-    model = tiny_model("llama").bfloat16()
-    keep(tmp_path / "posterior", model, build_posterior(model))
-    read = load_posterior(str(tmp_path / "posterior"), copy.deepcopy(model).float(), "tiny")
-    assert len(read.matrices) == 4
-
-
 def test_keep_posterior_replaces_a_posterior_with_force_only_and_another_folder_never(tmp_path):
     model = tiny_model("llama")
     folder = tmp_path / "posterior"

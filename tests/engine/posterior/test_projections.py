@@ -3,7 +3,6 @@ import re
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from tests.engine import oracle
 from tests.engine.more_families import MORE, more
@@ -103,18 +102,15 @@ def test_find_projections_targets_are_ends_of_names_or_globs():
     assert len(find_projections(model, "q_proj, v_proj")) == 4
 
 
-def test_unknown_targets_name_what_was_found():
+def test_find_projections_of_unknown_targets_names_what_there_is():
     with pytest.raises(TokurError, match=r"named wq; .*down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"):
         find_projections(tiny_model("llama"), "wq,k_proj")
     with pytest.raises(TokurError, match="is named"):
         find_projections(tiny_model("llama"), ",")
 
 
-# --- what a text goes through, and queries and keys alone
-
-
 @pytest.mark.parametrize("family", [*FAMILIES, *(family for family in MORE if family not in WITHOUT_BOTH)])
-def test_over_one_token_queries_and_keys_change_nothing(family):
+def test_score_over_one_token_queries_and_keys_change_nothing(family):
     """A softmax over one key is 1, however large the draw."""
     model = more(family) if family in MORE else tiny_model(family)
     posterior = build_posterior(model, PosteriorSettings(sigma=3.0))
@@ -129,7 +125,7 @@ GATED = ["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"]
 
 
 @pytest.mark.parametrize("family", GATED)
-def test_a_gate_beside_the_queries_is_left_alone(family, tmp_path):
+def test_find_projections_leave_a_gate_beside_the_queries_alone(family):
     """With a closed query, q_proj's other rows are the output gate: they matter over a single token, queries don't."""
     model = more(family)
     queries, gate = (find_projections(model, name)[0] for name in ("q_proj", "q_proj.output_gate"))
@@ -142,13 +138,6 @@ def test_a_gate_beside_the_queries_is_left_alone(family, tmp_path):
         weight = changed.get_submodule(projection.module_name).weight
         weight[projection.rows] = torch.randn(weight[projection.rows].shape, generator=torch.Generator().manual_seed(0))
         assert torch.allclose(changed(ids).logits, before, atol=1e-5) != matters
-    posterior = build_posterior(model, PosteriorSettings(sigma=0.3))
-    save_adapter(tmp_path / "draw-0", model, posterior, 0, "tiny", None)
-    tensors = load_file(tmp_path / "draw-0" / "adapter_model.safetensors")
-    up = tensors[f"base_model.model.{queries.module_name}.lora_B.weight"]
-    assert up[gate.rows].abs().max() == 0
-    left = torch.linalg.svd(queries.module.weight[queries.rows]).U[:, :8]
-    assert torch.allclose((left.T @ up[queries.rows]).abs(), torch.eye(8), atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -202,9 +191,6 @@ def test_weight_noise_of_a_weight_that_layers_share_has_noise_of_its_own_in_each
     expected = oracle.fixed_draw(model, posterior, 0)(ids).logits
     adapted = PeftModel.from_pretrained(copy.deepcopy(model), tmp_path / "draw-0").eval()
     assert torch.allclose(adapted(ids).logits.double(), expected, atol=1e-3)
-
-
-# --- weights that hold more than queries and keys
 
 
 def renamed(model, model_type):

@@ -28,7 +28,7 @@ def check_template(template: str) -> None:
     Raises:
         TokurError: it is none.
     """
-    with explained():
+    with _explained():
         _compiled(template)
 
 
@@ -38,7 +38,7 @@ def fill_template(template: str, values: Mapping[str, Any]) -> str:
     Raises:
         TokurError: filling fails, in whatever way; says how.
     """
-    with explained():
+    with _explained():
         return _compiled(template).render(values)
 
 
@@ -62,7 +62,7 @@ def _compiled(template: str) -> Template:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def _explained() -> Iterator[None]:
     """Make one sentence of whatever goes wrong in a template.
 
     Raises:
