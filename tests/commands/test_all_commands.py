@@ -186,7 +186,8 @@ def test_bad_lines_lose_no_good_record(run_tokur, tiny_folder, tmp_path, command
     assert (code, found >= {record["id"] for record in good}) == (3, True), err
     assert f"{path}:2: is not valid JSON" in err
     assert max(map(len, err.splitlines())) < 1000
-    code, out, err = run_tokur(command, path, *options, *(["--force"] if command == "evaluate" else []))
+    (tmp_path / "results").unlink(missing_ok=True)
+    code, out, err = run_tokur(command, path, *options)
     assert (code, f"{path}:2: is not valid JSON" in err, err.count("\n")) == (1, True, 1), err
     assert len(parsed(out)) <= 1, "all before the bad line, and nothing after it"
 
