@@ -55,6 +55,20 @@ def log_probabilities(model, prompt: list[int], response: list[int]) -> torch.Te
     return logits[len(prompt) - 1 : -1].log_softmax(-1)
 
 
+def scored(model, posterior, response, sampling: str, num_draws: int, estimator: str = "paper"):
+    """Quantities (T,) of a response, by name, under the mean weights and the first draws of a posterior."""
+    prompt, ids = response.prompt_ids, response.response_ids
+    if sampling == "stepwise":
+        draws = [
+            stepwise_log_probabilities(model, posterior, m, prompt, ids, same_projected_noise(posterior, m))
+            for m in range(num_draws)
+        ]
+    else:
+        draws = [log_probabilities(fixed_draw(model, posterior, m), prompt, ids) for m in range(num_draws)]
+    base = log_probabilities(copy.deepcopy(model).double(), prompt, ids)
+    return reference_quantities(base, draws, ids, sampling == "joint", estimator)
+
+
 def perturb(module, matrix, original: torch.Tensor, delta: torch.Tensor) -> None:
     """Write W_0 + ΔW (out × in) into the matrix's rows of the module's weight."""
     transposed = type(module).__name__ == "Conv1D"

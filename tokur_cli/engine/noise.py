@@ -15,15 +15,12 @@ _WORDS_PER_COUNTER = 4  # Philox4x64 yields four 64-bit words a counter step
 
 
 def words(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.uint64]:
-    """Return words ``first … first + count`` of an endless sequence of 64 random bits each.
+    """Return words ``first … first + count`` of an endless sequence of 64 random bits each, (count,).
 
     Args:
-        key: what the sequence belongs to, say (seed, "step", member, matrix name); told apart by ``repr``.
+        key: what the sequence belongs to, say (seed, "step", draw, matrix name); told apart by ``repr``.
         first: index of the first word wanted, a multiple of 4.
         count: how many.
-
-    Returns:
-        uint64 array of shape (count,).
     """
     digest = hashlib.sha256(repr(key).encode()).digest()
     counter, within = divmod(first, _WORDS_PER_COUNTER)
@@ -34,28 +31,15 @@ def words(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.uin
 
 
 def uniform(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.float64]:
-    """Return numbers ``first … first + count`` of an endless sequence, uniform in [0, 1) with 53 bits each.
-
-    Returns:
-        float64 array of shape (count,).
-    """
+    """Return numbers of an endless sequence as in ``words``, uniform in [0, 1) with 53 bits each, (count,)."""
     return (words(key, first, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def standard_normal(key: tuple[object, ...], rows: int, columns: int, first_row: int = 0) -> npt.NDArray[np.float32]:
-    """Return rows ``first_row … first_row + rows`` of an endless N(0, 1) table.
+    """Return rows ``first_row … first_row + rows`` of an endless N(0, 1) table, (rows, columns).
 
     Every row starts at a place of its own: what a row holds depends on ``key``, the row's index and ``columns``,
     never on which other rows are asked for.
-
-    Args:
-        key: what the table belongs to, as in ``uniform``.
-        rows: number of rows.
-        columns: numbers in a row.
-        first_row: index of the first row wanted.
-
-    Returns:
-        float32 array of shape (rows, columns).
     """
     width = -(-columns // _WORDS_PER_COUNTER) * _WORDS_PER_COUNTER
     pairs = uniform(key, first_row * width, rows * width).reshape(-1, 2)

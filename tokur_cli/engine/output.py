@@ -7,8 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import IO, TextIO
+from contextlib import contextmanager
 
 _SHOWN_BYTES = 4000  # of what was printed, where it failed
 
@@ -28,24 +27,27 @@ class Silenced:
         self.name, self.tell = name, tell
         debug = os.environ.get("TOKUR_DEBUG") == "1"
         self._kept = None if debug else tempfile.TemporaryFile("a+b")  # noqa: SIM115 - open as long as the library
-        self._to_the_end = False
+        self._to_the_end = debug
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Keep what is printed within; where that fails, its end is told."""
+        target = 2 if self._kept is None else self._kept.fileno()
         try:
-            with ExitStack() as stack:
-                target = 2 if self._kept is None else self._kept.fileno()
-                stack.enter_context(redirected(1, target))
-                stack.enter_context(redirected(2, target))
+            with redirected(1, target), redirected(2, target):
                 yield
         except Exception:
             self._show()
             raise
         finally:
-            if not (self._kept is None or self._to_the_end):
+            if not self._to_the_end:
                 self._to_the_end = True  # now, so that it comes before what the library does there
-                atexit.register(_redirect_for_good, self._kept)
+                atexit.register(self._redirect_for_good, target)
+
+    def _redirect_for_good(self, target: int) -> None:
+        for stream, descriptor in ((sys.stdout, 1), (sys.stderr, 2)):
+            stream.flush()
+            os.dup2(target, descriptor)
 
     def _show(self) -> None:
         if self._kept is None:
@@ -60,8 +62,8 @@ class Silenced:
 
 @contextmanager
 def redirected(descriptor: int, target: int) -> Iterator[None]:
-    """Have what is written to a descriptor go to another one."""
-    stream = _stream(descriptor)
+    """Have what is written to a descriptor, 1 or 2, go to another one."""
+    stream = sys.stdout if descriptor == 1 else sys.stderr
     stream.flush()
     saved = os.dup(descriptor)
     os.dup2(target, descriptor)
@@ -71,13 +73,3 @@ def redirected(descriptor: int, target: int) -> Iterator[None]:
         stream.flush()
         os.dup2(saved, descriptor)
         os.close(saved)
-
-
-def _redirect_for_good(target: IO[bytes]) -> None:
-    for descriptor in (1, 2):
-        _stream(descriptor).flush()
-        os.dup2(target.fileno(), descriptor)
-
-
-def _stream(descriptor: int) -> TextIO:
-    return sys.stdout if descriptor == 1 else sys.stderr

@@ -32,17 +32,16 @@ def ids(count, seed):
     return np.random.default_rng(seed).integers(0, 250, count).tolist()
 
 
-def alone(tokens, family, **fields):
+def alone(tokens, **fields):
     """log p (L, V) and states (L, d) of a new model in float64 that sees nothing else."""
     with torch.inference_mode():
-        outputs = tiny_model(family, **fields).double()(input_ids=torch.tensor([tokens]), output_hidden_states=True)
+        outputs = tiny_model("llama", **fields).double()(input_ids=torch.tensor([tokens]), output_hidden_states=True)
     return outputs.logits[0].log_softmax(-1), outputs.hidden_states
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma2"])  # packed up to the length, and never
 @pytest.mark.parametrize("fields", [DYNAMIC, LONG])
-def test_responses_within_the_length_and_beyond_it_are_scored_as_if_alone(family, fields):
-    scorer = Scorer(tiny_model(family, **fields), None)
+def test_rescaling_keeps_responses_within_the_length_apart_from_those_beyond_it(fields):
+    scorer = Scorer(tiny_model("llama", **fields), None)
     for sizes in ([30, 55, 56, 150, 80], [55, 20]):  # 55 has the last length before the change, 56 the first after it
         responses = [TokenizedResponse(ids(10, n), ids(size, size)) for n, size in enumerate(sizes)]
         got = dict(scorer.score(responses))
@@ -51,23 +50,23 @@ def test_responses_within_the_length_and_beyond_it_are_scored_as_if_alone(family
             if fields is DYNAMIC and response.length > BEYOND:
                 assert "with this model's dynamic NTK RoPE, at most 64 tokens can be scored" in str(got[index])
                 continue
-            log_p, _ = alone([*response.prompt_ids, *response.response_ids], family, **fields)
+            log_p, _ = alone([*response.prompt_ids, *response.response_ids], **fields)
             if response.length == BEYOND:  # the last token, which is not computed, would be beyond it
-                log_p, _ = alone([*response.prompt_ids, *response.response_ids[:-1]], family, **fields)
+                log_p, _ = alone([*response.prompt_ids, *response.response_ids[:-1]], **fields)
             chosen = log_p[9 : response.length].gather(-1, torch.tensor(response.response_ids)[:, None])[:, 0]
             np.testing.assert_allclose(got[index]["logprob"], chosen.numpy(), atol=2e-4)
 
 
-def test_hidden_states_are_read_as_if_alone():
+def test_rescaling_keeps_hidden_states_apart():
     sequences = [ids(size, size) for size in (64, 200, 20, 65)]
     view = LayerView(tiny_model("llama", **LONG), 1, 10**4)
     for tokens, state in zip(sequences, view.last_states(sequences), strict=True):
-        _, states = alone(tokens, "llama", **LONG)
+        _, states = alone(tokens, **LONG)
         np.testing.assert_allclose(state, states[1][0, -1].numpy(), atol=1e-4)
 
 
 @pytest.mark.parametrize("fields", [DYNAMIC, LONG])
-def test_generation_stays_within_the_length(fields):
+def test_rescaling_bounds_generation(fields):
     """Responses that end there run along with others, without a step beyond it."""
     prompts = [ids(size, size) for size in (10, 40, 54, 100, 34)]
     options = {"end_ids": frozenset({*range(100)}), "max_new_tokens": 30}
@@ -88,5 +87,5 @@ def test_generation_stays_within_the_length(fields):
             continue
         expected = []
         while len(expected) < 30 and not (expected and expected[-1] < 100):
-            expected.append(int(alone([*prompt, *expected], "llama", **fields)[0][-1].argmax()))
+            expected.append(int(alone([*prompt, *expected], **fields)[0][-1].argmax()))
         assert found[index] == expected

@@ -14,10 +14,10 @@ def reduce(logits: torch.Tensor, targets: list[int], starts: list[int], joint: b
     return {name: values.double().numpy() for name, values in got.items()}
 
 
-@pytest.mark.parametrize("vocabulary_size", [21, 252, 507, 4099, 6001])
+@pytest.mark.parametrize("vocabulary_size", [21, 507, 6001])
 @pytest.mark.parametrize("block_tokens", [1, 3, 1000])
 @pytest.mark.parametrize("joint", [False, True])
-def test_blocks_of_any_size_give_the_float64_numbers(vocabulary_size, block_tokens, joint, monkeypatch):
+def test_token_quantities_in_blocks_of_any_size_are_those_of_float64(vocabulary_size, block_tokens, joint, monkeypatch):
     monkeypatch.setattr(quantities, "_FIRST_BLOCK", min(4, block_tokens))
     monkeypatch.setitem(quantities._BLOCK_BYTES, "cpu", 4 * 4 * vocabulary_size * block_tokens)
     monkeypatch.setitem(quantities._REDUCED_BYTES, "cpu", 4 * 4 * vocabulary_size * min(2, block_tokens))
@@ -38,7 +38,7 @@ def test_blocks_of_any_size_give_the_float64_numbers(vocabulary_size, block_toke
 
 
 @pytest.mark.parametrize("draws", [0, 2])
-def test_margin_is_the_difference_of_the_two_largest_probabilities(draws):
+def test_token_quantities_margin_is_the_difference_of_the_two_largest_probabilities(draws):
     logits = 3 * torch.randn(1 + draws, 50, 300, generator=torch.Generator().manual_seed(1))
     targets = starts = torch.zeros(50, dtype=torch.long)
     got = token_quantities(lambda states: states, logits.clone(), targets, starts, on_demand={"margin"})["margin"]
@@ -47,7 +47,7 @@ def test_margin_is_the_difference_of_the_two_largest_probabilities(draws):
 
 
 @pytest.mark.parametrize("draws", [1, 3])
-def test_comparisons_with_the_mean_weights_are_those_of_float64(draws):
+def test_token_quantities_compare_draws_as_float64_does(draws):
     generator = torch.Generator().manual_seed(draws)
     logits = torch.randn(1 + draws, 60, 9, generator=generator)
     targets = torch.randint(9, (60,), generator=generator)
@@ -67,7 +67,7 @@ def test_comparisons_with_the_mean_weights_are_those_of_float64(draws):
         assert got[name].numpy() == pytest.approx(np.mean(values, axis=0), abs=1e-6), name
 
 
-def test_vocabulary_entries_of_probability_zero_contribute_nothing():
+def test_token_quantities_leave_out_entries_of_probability_zero():
     logits = torch.randn(3, 2, 40)
     padded = torch.cat([logits, torch.full((3, 2, 10), -torch.inf)], dim=-1)
     got, expected = reduce(padded, [1, 2], [0, 0]), reduce(logits, [1, 2], [0, 0])
@@ -78,7 +78,7 @@ def test_vocabulary_entries_of_probability_zero_contribute_nothing():
 
 @pytest.mark.parametrize("block_tokens", [1, 2, 1000])
 @pytest.mark.parametrize("broken", [torch.nan, -torch.inf])
-def test_joint_weights_of_a_response_know_nothing_of_those_before_it(broken, block_tokens, monkeypatch):
+def test_token_quantities_joint_weights_know_nothing_of_earlier_responses(broken, block_tokens, monkeypatch):
     monkeypatch.setattr(quantities, "_FIRST_BLOCK", min(4, block_tokens))
     monkeypatch.setitem(quantities._BLOCK_BYTES, "cpu", 3 * 4 * 40 * block_tokens)
     generator = torch.Generator().manual_seed(1)
@@ -95,7 +95,7 @@ def test_joint_weights_of_a_response_know_nothing_of_those_before_it(broken, blo
             assert got[name][part] == pytest.approx(values, abs=2e-5), name
 
 
-def test_a_broken_model_is_seen_in_the_numbers():
+def test_token_quantities_show_a_broken_model():
     logits = torch.randn(3, 2, 40)
     logits[:, 1, 3] = torch.nan
     got = reduce(logits, [1, 2], [0, 0])
@@ -104,7 +104,7 @@ def test_a_broken_model_is_seen_in_the_numbers():
         assert np.isnan(values[1]), name
 
 
-def test_known_distributions():
+def test_token_quantities_of_known_distributions():
     """Uniform under one draw, certain under the other: TU, AU and EU by hand."""
     size = 32
     uniform, certain = torch.zeros(size), torch.full((size,), -1e4)
@@ -120,37 +120,7 @@ def test_known_distributions():
     assert got["eu"] == pytest.approx(total - np.log(size) / 2)
 
 
-@pytest.mark.parametrize("spread", [1.0, 6.0])
-def test_bfloat16_errs_no_more_than_a_plain_log_softmax(spread):
-    """Against float64 on the float32 hidden states' own logits."""
-    generator = torch.Generator().manual_seed(0)
-    hidden = torch.randn(3, 50, 64, generator=generator)
-    head = torch.randn(6001, 64, generator=generator) * spread / 8
-    targets = torch.randint(6001, (50,), generator=generator)
-    exact = (hidden.double() @ head.double().T).log_softmax(-1)
-    expected = reference_quantities(exact[0], list(exact[1:]), targets.tolist())
-    low = head.bfloat16()
-    got = token_quantities(lambda states: states @ low.T, hidden.bfloat16(), targets, torch.zeros(50, dtype=torch.long))
-    log_p = (hidden.bfloat16() @ low.T).float().log_softmax(-1)
-    p, mixture = log_p.exp(), log_p[1:].exp().mean(0)
-    au = -(p * log_p).sum(-1)[1:].mean(0)
-    tu = -(mixture * mixture.log()).sum(-1)
-    naive = {
-        "logprob": log_p[0].gather(-1, targets[:, None])[:, 0],
-        "entropy": -(p * log_p).sum(-1)[0],
-        "self_certainty": -log_p[0].mean(-1) - np.log(6001),
-        "deepconf": -log_p[0].topk(20).values.mean(-1),
-        "au": au,
-        "tu": tu,
-        "eu": (tu - au).clamp(min=0),
-    }
-    for name, values in naive.items():
-        error, naive_error = (np.abs(x.double().numpy() - expected[name]).max() for x in (got[name], values))
-        assert error <= naive_error + 2e-6, name
-        assert np.abs((got[name] - values).numpy()).max() < 1e-5 * max(1, np.abs(expected[name]).max()), name
-
-
-def test_equal_draws_disagree_by_no_more_than_rounding():
+def test_token_quantities_of_equal_draws_disagree_by_rounding():
     """Epistemic uncertainty is a small difference of large entropies."""
     generator = torch.Generator().manual_seed(0)
     for spread in (0.5, 2.0, 6.0):
@@ -158,25 +128,20 @@ def test_equal_draws_disagree_by_no_more_than_rounding():
         assert reduce(logits, [0] * 32, [0] * 32)["eu"].max() < 4e-6
 
 
-def test_the_largest_entries_are_found_wherever_they_stand():
+def test_places_of_largest_are_found_wherever_they_stand():
     generator = torch.Generator().manual_seed(0)
     for size in (25, 5120, 5121, 6143, 20_000):
         values = torch.randn(4, size, generator=generator)
         values[1, -30:] += 10  # all in the last groups and what is left over
         values[2, 64:128] += 10  # more than 20 in one group
         values[3] = 0
-        got = quantities.largest(values, 20).sort(descending=True).values
+        got = values.gather(1, quantities.places_of_largest(values, 20))
         assert torch.equal(got, values.sort(descending=True).values[:, :20])
 
 
-@pytest.mark.parametrize("vocabulary_size", [9, 252, 6001])
-@pytest.mark.parametrize("joint", [False, True])
-@pytest.mark.parametrize("estimator", ["paper", "kl", "fisher"])
-def test_alternatives_are_the_likeliest_of_float64_with_their_probabilities(
-    vocabulary_size, joint, estimator, monkeypatch
-):
+@pytest.mark.parametrize(("vocabulary_size", "joint", "estimator"), [(9, True, "paper"), (6001, False, "fisher")])
+def test_token_quantities_alternatives_are_the_likeliest_of_float64(vocabulary_size, joint, estimator, monkeypatch):
     monkeypatch.setitem(quantities._BLOCK_BYTES, "cpu", 4 * 4 * vocabulary_size * 3)
-    monkeypatch.setitem(quantities._REDUCED_BYTES, "cpu", 4 * 4 * vocabulary_size * 2)
     generator = torch.Generator().manual_seed(vocabulary_size)
     logits = 4 * torch.randn(4, 11, vocabulary_size, generator=generator)
     targets, starts = torch.randint(vocabulary_size, (11,), generator=generator), torch.tensor([0] * 5 + [5] * 6)
@@ -201,7 +166,7 @@ def test_alternatives_are_the_likeliest_of_float64_with_their_probabilities(
         assert got["of_draws"][token].tolist() == [log_p[1 + m, token].argmax() for m in range(3)]
 
 
-def test_there_are_no_more_alternatives_than_tokens_and_nothing_of_draws_without_any():
+def test_token_quantities_give_no_more_alternatives_than_tokens():
     logits = torch.randn(1, 2, 7)
     got = token_quantities(
         lambda states: states, logits.clone(), torch.tensor([1, 2]), torch.tensor([0, 0]), alternatives=20

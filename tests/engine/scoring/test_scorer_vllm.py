@@ -126,7 +126,7 @@ def worst_differences(by_vllm, whole):
 
 
 @pytest.mark.parametrize("sampling", ["shared", "joint"])
-def test_the_numbers_are_those_of_the_whole_model(vllm, tmp_path, sampling):
+def test_vllm_scorer_gives_the_numbers_of_the_whole_model(vllm, tmp_path, sampling):
     by_vllm, whole = scorers(tiny_model_folder(tmp_path), sampling=sampling)
     for name, difference in worst_differences(by_vllm, whole).items():
         assert difference < 1e-3, name
@@ -137,13 +137,7 @@ def test_the_numbers_are_those_of_the_whole_model(vllm, tmp_path, sampling):
     assert engine.calls == (1 + DRAWS) * (1 + len(responses())) + again
 
 
-def test_without_draws_vllm_is_given_no_adapter(vllm, tmp_path):
-    by_vllm, whole = scorers(tiny_model_folder(tmp_path), draws=0)
-    assert max(worst_differences(by_vllm, whole).values()) < 1e-3
-    assert "enable_lora" not in vllm.engine.settings
-
-
-def test_what_a_batch_gives_does_not_depend_on_what_is_asked_for(vllm, tmp_path):
+def test_vllm_scorer_gives_the_same_bits_whatever_is_wanted(vllm, tmp_path):
     by_vllm, _ = scorers(tiny_model_folder(tmp_path))
     everything = dict(by_vllm.score(responses()))
     some = dict(by_vllm.score(responses(), [False, True, False, True, False]))
@@ -152,35 +146,35 @@ def test_what_a_batch_gives_does_not_depend_on_what_is_asked_for(vllm, tmp_path)
         assert all((found[name] == values).all() for name, values in everything[index].items())
 
 
-def test_parts_of_a_fused_weight_are_one_adapter_of_their_ranks_together(vllm, tmp_path):
+def test_vllm_scorer_gives_a_fused_weight_one_adapter(vllm, tmp_path):
     by_vllm, whole = scorers(tiny_model_folder(tmp_path, "phi3"))
     assert vllm.engine.settings["max_lora_rank"] == 16
     assert max(worst_differences(by_vllm, whole).values()) < 1e-3
 
 
 @pytest.mark.parametrize(
-    ("spoiled", "sigma", "said"),
+    ("spoiled", "said"),
     [
-        (lambda states, adapter: 1.5 * states, 0.02, "under the mean weights"),
-        (lambda states, adapter: states * torch.nan, 0.02, "under the mean weights"),
-        (lambda states, adapter: states.roll(1) if adapter else states, 0.02, "under a draw"),
+        (lambda states, adapter: 1.5 * states, "under the mean weights"),
+        (lambda states, adapter: states * torch.nan, "under the mean weights"),
+        (lambda states, adapter: states.roll(1) if adapter else states, "under a draw"),
     ],
 )
-def test_a_family_whose_numbers_differ_is_refused_by_its_name(vllm, tmp_path, spoiled, sigma, said):
+def test_vllm_scorer_refuses_a_family_whose_numbers_differ(vllm, tmp_path, spoiled, said):
     vllm.spoiled = spoiled
     with pytest.raises(TokurError, match=rf"\(llama\): {said}, vLLM's predictions are .* leave the option out"):
-        scorers(tiny_model_folder(tmp_path), sigma)
+        scorers(tiny_model_folder(tmp_path))
 
 
 @pytest.mark.parametrize("sigma", [0.02, 0.0005])
-def test_a_family_of_which_vllm_leaves_adapters_out_is_refused(vllm, tmp_path, monkeypatch, sigma):
+def test_vllm_scorer_refuses_a_family_of_which_vllm_leaves_adapters_out(vllm, tmp_path, monkeypatch, sigma):
     """Also where the draws move the model by less than what rounding is allowed."""
     monkeypatch.setattr(StandIn, "adapted", lambda self, adapter: self.models[None])
     with pytest.raises(TokurError, match="under a draw"):
         scorers(tiny_model_folder(tmp_path), sigma)
 
 
-def test_an_error_of_vllm_is_one_line(vllm, tmp_path):
+def test_vllm_scorer_says_an_error_of_vllm_in_one_line(vllm, tmp_path):
     by_vllm, _ = scorers(tiny_model_folder(tmp_path))
 
     def fail(*_, **__):
@@ -253,7 +247,7 @@ def in_4_bits(folder, group=32):
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
 @pytest.mark.usefixtures("all_threads")
-def test_real_vllm_gives_the_numbers_of_transformers(tmp_path):
+def test_vllm_scorer_gives_the_numbers_of_transformers_by_the_real_vllm(tmp_path):
     run = [sys.executable, "-c", COMPARE, str(tmp_path)]
     done = subprocess.run(run, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr[-3000:]

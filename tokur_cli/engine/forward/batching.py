@@ -10,18 +10,18 @@ import numpy as np
 import psutil
 import torch
 from accelerate.utils import get_max_memory
-from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 
 from tokur_cli.records.errors import TokurError
 
-__all__ = ["HalvingBatches", "available_bytes", "clear_device_cache", "free_bytes", "is_out_of_memory", "pad"]
+__all__ = ["HalvingBatches", "available_bytes", "clear_device_cache", "is_out_of_memory", "pad"]
 
 Result = TypeVar("Result")
 
-_LIKE = 0.8
+_LIKE = 0.9
 """Rows of a batch are at least this fraction of the longest,"""
-_LIKE_TOKENS = 16
+_LIKE_TOKENS = 8
 """or so many tokens shorter: what a pass costs in any case is more than they are."""
 _COLUMNS = 8
 """So many keys and values of a layer take less than what the layer computes of one position."""
@@ -33,12 +33,12 @@ class HalvingBatches:
 
     Args:
         batch_tokens: positions in a batch; halved for good when memory does not suffice.
-        make_room: gives up what can be computed again, when memory does not suffice; returns whether there was any.
+        make_room: gives up what can be computed again, when memory does not suffice.
         apart_from: rows that are longer than this never stand beside others, see ``rescaled_beyond``; None for any.
     """
 
     def __init__(
-        self, batch_tokens: int, make_room: Callable[[], bool] = lambda: False, apart_from: int | None = None
+        self, batch_tokens: int, make_room: Callable[[], object] = lambda: None, apart_from: int | None = None
     ) -> None:
         self.batch_tokens = max(1, batch_tokens)
         self._make_room, self._apart_from = make_room, apart_from
@@ -80,18 +80,13 @@ class HalvingBatches:
             order = order[len(batch) :]
 
     def results(
-        self,
-        batch: Sequence[int],
-        lengths: Mapping[int, int],
-        compute: Callable[[Sequence[int]], Sequence[Result]],
+        self, batch: Sequence[int], lengths: Mapping[int, int], compute: Callable[[Sequence[int]], Sequence[Result]]
     ) -> Iterator[tuple[int, Result | TokurError]]:
         """Yield the results of a batch, or of its halves; an error where memory does not suffice for one alone."""
-        results, made_room = self._try(batch, compute)
-        if results is None and made_room and len(batch) == 1:
-            results, _ = self._try(batch, compute)
-        if results is not None:
-            yield from zip(batch, results, strict=True)
-            return
+        for _ in range(2 if len(batch) == 1 else 1):
+            if (results := self._try(batch, compute)) is not None:
+                yield from zip(batch, results, strict=True)
+                return
         if len(batch) == 1:
             yield batch[0], TokurError(f"too little memory for {lengths[batch[0]]} tokens")
             return
@@ -102,16 +97,16 @@ class HalvingBatches:
 
     def _try(
         self, batch: Sequence[int], compute: Callable[[Sequence[int]], Sequence[Result]]
-    ) -> tuple[Sequence[Result] | None, bool]:
-        """Return a batch's results, None where memory does not suffice, and whether room was made then."""
+    ) -> Sequence[Result] | None:
+        """Return a batch's results, or None, with all the room there is, where memory does not suffice."""
         try:
-            return compute(batch), False
+            return compute(batch)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-        made_room = self._make_room()
+        self._make_room()
         clear_device_cache(garbage_collection=True)
-        return None, made_room
+        return None
 
 
 def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
@@ -123,27 +118,15 @@ def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether a smaller batch may succeed where this error came up.
-
-    PyTorch has a class for what its own allocator says alone: CUDA's runtime and driver, cuBLAS, cuDNN and cuSOLVER
-    say it in words.
-    """
+    """Return whether a smaller batch may succeed: CUDA's libraries say in words that memory was short."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
-    if not isinstance(error, RuntimeError):
-        return False
-    # accelerate takes it for granted that an error's only argument is its text
-    return bool(_OUT_OF_MEMORY.search(str(error)) or should_reduce_batch_size(RuntimeError(str(error))))
+    return isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(str(error)))
 
 
 def available_bytes(devices: Iterable[torch.device]) -> int:
     """Return the memory that is free now on the fullest of these devices, "meta" not counted."""
-    return min(map(_free, {device for device in devices if device.type != "meta"}))
-
-
-def free_bytes(device: str) -> int:
-    """Return the memory that is free now on a device."""
-    return _free(torch.device(device))
+    return min(_free(device) for device in set(devices) if device.type != "meta")
 
 
 def _free(device: torch.device) -> int:

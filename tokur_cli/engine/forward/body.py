@@ -29,7 +29,7 @@ from tokur_cli.records.errors import TokurError
 
 @dataclass(frozen=True)
 class Parts:
-    """What a model was seen to do with a text: names of its modules, since a reference to one would keep the model.
+    """What a model was seen to do with a text, as names of its modules: a reference to one would keep the model.
 
     Args:
         body: the module that the model's own forward pass calls and that looks the token ids up.
@@ -64,21 +64,13 @@ def parts_of(model: PreTrainedModel) -> Parts:
         TokurError: the model has no body of its own.
     """
     if model not in _seen:
-        device = input_device(model)
-        watch(model, torch.zeros(1, 1, dtype=torch.long, device=device))
+        watch(model, torch.zeros(1, 1, dtype=torch.long, device=input_device(model)))
     return _seen[model]
 
 
 @torch.inference_mode()
 def watch(model: PreTrainedModel, ids: Tensor) -> Tensor:
-    """Run a model as it is, remembering its parts.
-
-    Args:
-        model: the model.
-        ids: (B, L) token ids.
-
-    Returns:
-        Its logits (B, L, V).
+    """Return the logits (B, L, V) that a model, as it is, gives of token ids (B, L), and remember its parts.
 
     Raises:
         TokurError: the model has no body of its own.
@@ -113,11 +105,7 @@ def watch(model: PreTrainedModel, ids: Tensor) -> Tensor:
 
 
 def run_body(model: PreTrainedModel, **inputs: Any) -> ModelOutput:
-    """Run the first half of the model's forward pass.
-
-    Returns:
-        What its body put out, with ``last_hidden_state`` (B, L, d).
-    """
+    """Run the first half of a forward pass; return what the body puts out, with ``last_hidden_state`` (B, L, d)."""
     outputs: list[ModelOutput] = []
 
     def cut(_body: nn.Module, _arguments: object, output: ModelOutput) -> ModelOutput:
@@ -180,7 +168,7 @@ def logits_from(model: PreTrainedModel, outputs: ModelOutput) -> Iterator[Callab
         result: Tensor = model(input_ids=token, use_cache=False).logits
         return result
 
-    own = body.__dict__.get("forward")
+    own = vars(body).get("forward")
     body.forward = stand_in
     try:
         yield logits

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
@@ -24,8 +24,6 @@ from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
 from tokur_cli.records.errors import TokurError
 
 _FIRST_STEPS = 256  # initial size of the step tables; they double when a longer response comes
-
-_Place = tuple[str, torch.device, torch.dtype]  # a matrix's name, and where and as what a tensor is kept
 
 
 class Draws:
@@ -39,9 +37,7 @@ class Draws:
     def __init__(self, posterior: Posterior, num_draws: int) -> None:
         self.posterior = posterior
         self.num_draws = num_draws
-        self._noise: dict[_Place, Tensor] = {}
-        self._bases: dict[_Place, Tensor] = {}
-        self._rows: dict[tuple[str, torch.device], Tensor] = {}
+        self._kept: dict[tuple[str, str, torch.device, torch.dtype], Tensor] = {}
         self._steps: dict[tuple[str, torch.device], Tensor] = {}
 
     def coefficients(self, matrix: PerturbedMatrix, inputs: Tensor, steps: Tensor | None, count: int) -> Tensor:
@@ -67,30 +63,27 @@ class Draws:
 
     def basis(self, matrix: PerturbedMatrix, like: Tensor) -> Tensor:
         """Return U′, (out, r′), where and as ``like`` is."""
-        key = (matrix.name, like.device, like.dtype)
-        if key not in self._bases:
-            self._bases[key] = matrix.basis.to(like)
-        return self._bases[key]
+        return self._keep("basis", matrix, like, lambda: matrix.basis.to(like))
 
-    def rows(self, matrix: PerturbedMatrix, device: torch.device) -> Tensor | None:
-        """Return which of its module's output features are the projection's, on a device; None for all of them."""
-        if matrix.rows is None:
-            return None
-        key = (matrix.name, device)
-        if key not in self._rows:
-            self._rows[key] = matrix.rows.to(device)
-        return self._rows[key]
+    def rows(self, matrix: PerturbedMatrix, like: Tensor) -> Tensor | slice:
+        """Return which of its module's output features are the projection's, where ``like`` is."""
+        rows = matrix.rows
+        return slice(None) if rows is None else self._keep("rows", matrix, like, lambda: rows.to(like.device))
 
     def _weight_noise(self, matrix: PerturbedMatrix, like: Tensor) -> Tensor:
-        """Return ε of all members, (M, in, r′), where and as ``like`` is."""
-        key = (matrix.name, like.device, like.dtype)
-        if key not in self._noise:
-            noise = torch.stack([self.posterior.weight_noise(matrix, m) for m in range(self.num_draws)])
-            self._noise[key] = noise.to(like)
-        return self._noise[key]
+        """Return ε of all draws, (M, in, r′), where and as ``like`` is."""
+        numbers = range(self.num_draws)
+        make = self.posterior.weight_noise
+        return self._keep("noise", matrix, like, lambda: torch.stack([make(matrix, m) for m in numbers]).to(like))
+
+    def _keep(self, what: str, matrix: PerturbedMatrix, like: Tensor, make: Callable[[], Tensor]) -> Tensor:
+        key = (what, matrix.name, like.device, like.dtype)
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
 
     def _step_noise(self, matrix: PerturbedMatrix, device: torch.device, steps: int) -> Tensor:
-        """Return ξ of all members, (M, at least ``steps``, r′)."""
+        """Return ξ of all draws, (M, at least ``steps``, r′)."""
         table = self._steps.get((matrix.name, device))
         have = 0 if table is None else table.shape[1]
         if table is None or have < steps:
@@ -115,46 +108,40 @@ def perturbed(draws: Draws, steps: Tensor | None = None, count: int = 0) -> Iter
     steps_on = cache(lambda device: None if steps is None else steps.to(device))  # a copy for each device, not layer
     try:
         for matrix in draws.posterior.matrices:
-            hook = _Hook(draws, matrix, count, steps_on)
-            handles.append(matrix.module.register_forward_hook(hook))
+            handles.append(matrix.module.register_forward_hook(partial(_add, draws, matrix, steps_on, count)))
         yield
     finally:
         for handle in handles:
             handle.remove()
 
 
-class _Hook:
-    """Adds ΔWx to a projection's output in the draws' rows."""
-
-    def __init__(
-        self, draws: Draws, matrix: PerturbedMatrix, count: int, steps_on: Callable[[torch.device], Tensor | None]
-    ) -> None:
-        self.draws, self.matrix, self.count, self.steps_on = draws, matrix, count, steps_on
-
-    def __call__(self, module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        inputs, output = self._by_row(arguments[0]), output.contiguous()  # ((1 + M)·B, L, in)
-        base_rows = inputs.shape[0] // (1 + self.draws.num_draws)
-        drawn = inputs[base_rows:].unflatten(0, (self.draws.num_draws, base_rows))
-        steps = self.steps_on(inputs.device)
-        coefficients = self.draws.coefficients(self.matrix, drawn, steps, self.count).flatten(0, 2).to(output.dtype)
-        basis = self.draws.basis(self.matrix, output)
-        moved = output[base_rows:].view(len(coefficients), output.shape[-1])
-        # addmm adds in float32 what it multiplies: in low precision one rounding less than a product and a sum
-        rows = self.draws.rows(self.matrix, output.device)
-        if rows is None:
-            moved.addmm_(coefficients, basis.T)
-        else:
-            moved[:, rows] = torch.addmm(moved[:, rows], coefficients, basis.T)
-        return output
-
-    def _by_row(self, inputs: Tensor) -> Tensor:
-        """Return inputs as (rows, L, in); latent attention has a dimension for its one head between them."""
-        if inputs.ndim > 3:
-            inputs = inputs.flatten(1, -2)
-        steps = self.steps_on(inputs.device)
-        if inputs.ndim != 3 or (steps is not None and inputs.shape[1] != steps.shape[1]):
-            raise TokurError(
-                f"{self.matrix.name} is not given its inputs token by token, so draws cannot be distinguished: "
-                "leave it out of --targets"
-            )
-        return inputs
+def _add(
+    draws: Draws,
+    matrix: PerturbedMatrix,
+    steps_on: Callable[[torch.device], Tensor | None],
+    count: int,
+    _module: nn.Module,
+    arguments: tuple[Tensor, ...],
+    output: Tensor,
+) -> Tensor:
+    """Add ΔWx to a projection's output in the draws' rows."""
+    inputs, output = arguments[0], output.contiguous()  # ((1 + M)·B, L, in)
+    if inputs.ndim > 3:
+        inputs = inputs.flatten(1, -2)  # latent attention has a dimension for its one head between them
+    steps = steps_on(inputs.device)
+    if inputs.ndim != 3 or (steps is not None and inputs.shape[1] != steps.shape[1]):
+        raise TokurError(
+            f"{matrix.name} is not given its inputs token by token, so draws cannot be distinguished: "
+            "leave it out of --targets"
+        )
+    base_rows = inputs.shape[0] // (1 + draws.num_draws)
+    drawn = inputs[base_rows:].unflatten(0, (draws.num_draws, base_rows))
+    coefficients = draws.coefficients(matrix, drawn, steps, count).flatten(0, 2).to(output.dtype)
+    moved = output[base_rows:].view(len(coefficients), output.shape[-1])
+    rows = draws.rows(matrix, output)
+    # addmm adds in float32 what it multiplies: in low precision one rounding less than a product and a sum
+    if isinstance(rows, slice):
+        moved.addmm_(coefficients, draws.basis(matrix, output).T)
+    else:
+        moved[:, rows] = torch.addmm(moved[:, rows], coefficients, draws.basis(matrix, output).T)
+    return output

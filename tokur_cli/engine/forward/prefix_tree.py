@@ -45,14 +45,12 @@ class Node:
     Args:
         first, last: positions in each of the sequences, ``last`` excluded.
         sequence_ids: of the sequences.
-        prompt_end: the first position whose state is asked for in any of them.
         children: how they go on after ``last``; none for a leaf, which is the end of one sequence.
     """
 
     first: int
     last: int
     sequence_ids: tuple[int, ...]
-    prompt_end: int
     children: tuple[Node, ...] = ()
 
 
@@ -63,23 +61,22 @@ def divide(
 
     Args:
         sequences: by id; non-negative numbers that stand for what a position is computed from.
-        prompt_ends: the first position of each whose state is asked for. Where it is worth it, a node ends there.
+        prompt_ends: positions of each prompt. Where it is worth it, a node ends there, and may serve another window.
         least_saving: how many positions an inner node saves, or more.
     """
     order = sorted(sequences, key=lambda index: (sequences[index].astype(">i8").tobytes(), index))
     common = [0, *(_agreement(sequences[a], sequences[b]) for a, b in itertools.pairwise(order))]
 
     def nodes(low: int, high: int, first: int) -> Iterator[Node]:
-        members = tuple(order[low:high])
-        prompt_end = min(prompt_ends[member] for member in members)
-        if len(members) == 1:
-            yield Node(first, len(sequences[members[0]]), members, prompt_end)
+        ids = tuple(order[low:high])
+        if len(ids) == 1:
+            yield Node(first, len(sequences[ids[0]]), ids)
             return
         agreed = min(common[low + 1 : high])
-        shared = min(agreed, *(len(sequences[member]) - 1 for member in members))
-        for last in (min(shared, prompt_end), shared):
-            if (len(members) - 1) * (last - first) >= least_saving:
-                yield Node(first, last, members, prompt_end, tuple(nodes(low, high, last)))
+        shared = min(agreed, *(len(sequences[index]) - 1 for index in ids))
+        for last in (min(shared, *(prompt_ends[index] for index in ids)), shared):
+            if (len(ids) - 1) * (last - first) >= least_saving:
+                yield Node(first, last, ids, tuple(nodes(low, high, last)))
                 return
         cuts = [low, *(place for place in range(low + 1, high) if common[place] == agreed), high]
         for begin, end in itertools.pairwise(cuts):
@@ -112,6 +109,66 @@ def shares_prefixes(model: PreTrainedModel) -> bool:
     return cache.get_seq_length() == 1
 
 
+class PrefixTree:
+    """The keys, values and states of one path of the tree.
+
+    Args:
+        model: the model.
+        forward: from ids (1, L), decoding steps (1, L) and a cache to what the body puts out under 1 + M rows.
+    """
+
+    def __init__(self, model: PreTrainedModel, forward: Callable[[Ids, Ids, Cache], ModelOutput]) -> None:
+        self.model, self._forward = model, forward
+        self.clear()
+
+    def clear(self) -> None:
+        """Give up all that is kept."""
+        self._identity: Ids = np.empty(0, dtype=np.int64)
+        self._pieces: list[tuple[int, Tensor]] = []  # where a pass ended, and its states (1 + M, n, d)
+        self._cache = empty_cache(self.model)
+
+    def go_to(self, nodes: Sequence[Node], identity: Ids, ids: Ids, steps: Ids, budget: int) -> None:
+        """Compute what is missing of a path.
+
+        Args:
+            nodes: of the path, from a root on.
+            identity: of a sequence at its end, as in ``divide``.
+            ids: of the same, token ids.
+            steps: of the same, decoding steps.
+            budget: positions in a batch; fewer go through the model at once.
+        """
+        ends = [end for node in nodes for end in (*_cuts(node, budget), node.last)]
+        agreed = _agreement(self._identity, identity)
+        same = [end == piece[0] <= agreed for piece, end in zip(self._pieces, ends, strict=False)]
+        known = [*same, False].index(False)
+        del self._pieces[known:]
+        for layer in self._cache.layers:
+            if layer.keys is not None:  # else it attends to another's
+                layer.keys, layer.values = layer.keys[:, :, : self.end], layer.values[:, :, : self.end]
+        self._identity = identity[: ends[-1]]
+        for end in ends[known:]:
+            place = slice(self.end, end)
+            outputs = self._forward(ids[None, place], steps[None, place], self._cache)
+            self._pieces.append((end, outputs["last_hidden_state"]))
+
+    def cache(self, rows: int) -> Cache:
+        """Return a cache from which so many rows go on, under each of the 1 + M."""
+        cache = empty_cache(self.model)
+        for place, layer in enumerate(self._cache.layers):
+            if layer.keys is not None:
+                cache.layers[place] = _LeafLayer(layer.keys, layer.values, rows)
+        return cache
+
+    @property
+    def end(self) -> int:
+        """How many positions there are."""
+        return self._pieces[-1][0] if self._pieces else 0
+
+    def states(self, first: int) -> Tensor:
+        """Return the states (1 + M, n, d) of all positions from one on."""
+        return torch.cat([states for _, states in self._pieces], dim=1)[:, first:]
+
+
 class _LeafLayer(DynamicLayer):
     """One layer's keys and values of a prefix, given to each row of a batch, and the rows' own, which are not kept.
 
@@ -125,12 +182,11 @@ class _LeafLayer(DynamicLayer):
         super().__init__()  # type: ignore[no-untyped-call]
         self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
         self.keys, self.values = keys, values
-        self._prefix, self._rows = (keys, values), rows
+        self._rows = rows
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Return keys and values of (1 + M)·B rows, the prefix's first."""
-        keys, values = self._prefix
-        return self._after(keys, key_states), self._after(values, value_states)
+        return self._after(self.keys, key_states), self._after(self.values, value_states)
 
     def _after(self, prefix: Tensor, own: Tensor) -> Tensor:
         columns = prefix.shape[2]
@@ -140,105 +196,7 @@ class _LeafLayer(DynamicLayer):
         return whole
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """What one pass computed of a path.
-
-    Args:
-        end: where it ends.
-        kept_from: the position from which its states are kept.
-        states: (1 + M, end − kept_from, d).
-    """
-
-    end: int
-    kept_from: int
-    states: Tensor
-
-
-class Path:
-    """The keys, values and states of one path of the tree.
-
-    Args:
-        model: the model.
-        forward: from ids (1, L), decoding steps (1, L) and a cache to what the body puts out under 1 + M rows.
-    """
-
-    def __init__(self, model: PreTrainedModel, forward: Callable[[Ids, Ids, Cache], ModelOutput]) -> None:
-        self.model, self._forward = model, forward
-        self.clear()
-
-    def clear(self) -> bool:
-        """Give up all that is kept; return whether there was any."""
-        held = bool(getattr(self, "_pieces", ()))
-        self._identity: Ids = np.empty(0, dtype=np.int64)
-        self._pieces: list[_Piece] = []
-        self._layers: list[Any] = []
-        return held
-
-    def go_to(self, nodes: Sequence[Node], identity: Ids, ids: Ids, steps: Ids, budget: int) -> None:
-        """Compute what is missing of a path.
-
-        Args:
-            nodes: of the path, from a root on.
-            identity: of a sequence at its end, as in ``divide``.
-            ids: of the same, token ids.
-            steps: of the same, decoding steps.
-            budget: positions in a batch; fewer go through the model at once.
-        """
-        ends = [end for node in nodes for end in (*_cuts(node, budget), node.last)]
-        prompt_end = nodes[0].prompt_end
-        known = 0
-        for have, first, end in zip(self._pieces, [0, *ends], ends, strict=False):
-            same = have.end == end and np.array_equal(self._identity[:end], identity[:end])
-            if not same or have.kept_from > max(first, prompt_end):
-                break
-            known += 1
-        del self._pieces[known:]
-        self._identity = identity[: ends[-1]]
-        for end in ends[known:]:
-            first = self.end
-            cache = self._cache(_filled)
-            states = self._forward(ids[None, first:end], steps[None, first:end], cache)["last_hidden_state"]
-            self._layers = list(cache.layers)
-            kept_from = max(first, prompt_end)  # beyond the end where none is asked for
-            self._pieces.append(_Piece(end, kept_from, states[:, kept_from - first :].clone()))
-
-    def cache(self, rows: int) -> Cache:
-        """Return a cache from which so many rows go on, under each of the 1 + M."""
-        return self._cache(lambda keys, values: _LeafLayer(keys, values, rows))
-
-    @property
-    def end(self) -> int:
-        """How many positions there are."""
-        return self._pieces[-1].end if self._pieces else 0
-
-    def states(self, first: int) -> list[Tensor]:
-        """Return the states of all positions of the path from one on, which are (1 + M, n, d) together."""
-        return [
-            piece.states[:, max(0, first - piece.kept_from) :]
-            for piece in self._pieces
-            if piece.end > max(first, piece.kept_from)
-        ]
-
-    def _cache(self, layer_of: Callable[[Tensor, Tensor], DynamicLayer]) -> Cache:
-        """Return a cache of layers that hold the path."""
-        cache = empty_cache(self.model)
-        for place, layer in enumerate(self._layers if self.end else ()):
-            if layer.keys is not None:  # else it attends to another's
-                cache.layers[place] = layer_of(layer.keys[:, :, : self.end], layer.values[:, :, : self.end])
-        return cache
-
-
 def _cuts(node: Node, budget: int) -> range:
     """Return where a node is cut: at multiples of a piece's size."""
     piece = max(LEAST_PIECE, budget // PIECES_IN_BUDGET)
     return range((node.first // piece + 1) * piece, node.last, piece)
-
-
-def _filled(keys: Tensor, values: Tensor) -> DynamicLayer:
-    """Return a layer that holds keys and values already."""
-    layer: Any = DynamicLayer()
-    layer.dtype, layer.device, layer.is_initialized = keys.dtype, keys.device, True
-    layer.keys, layer.values = keys, values
-    filled: DynamicLayer = layer
-    return filled

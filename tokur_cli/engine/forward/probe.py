@@ -1,11 +1,11 @@
 """Whether tokur's own way through a model leads to the model's own numbers, checked before a model is used.
 
 Scoring and generating take the model's forward pass apart (``body``), compute what responses have in common once
-(``forward``), add draws to some rows (``perturbed``) and keep keys and values (``cache``). A family that any of this
-does not suit would give wrong numbers without a word. So a few tokens are put through the model as it is, alone and in
-the batch that is about to be computed, by transformers' own means and with weights that hold a draw; then through
-tokur's way. The two batches have the same shapes, so that they are rounded alike, and a wrong way is seen in low
-precision too.
+(``prefix_tree``), add draws to some rows (``hooks``) and keep keys and values (``generation.cache``). A family that any
+of this does not suit would give wrong numbers without a word. So a few tokens are put through the model as it is, alone
+and in the batch that is about to be computed, by transformers' own means and with weights that hold a draw; then
+through tokur's way. The two batches have the same shapes, so that they are rounded alike, and a wrong way is seen in
+low precision too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import transformers
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tokur_cli.engine.forward.batching import is_out_of_memory
+from tokur_cli.engine.forward.batching import is_out_of_memory, pad
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, watch
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.generation.cache import unsupported_cache_reason
@@ -34,11 +34,12 @@ from tokur_cli.engine.precision import rounding, tolerance
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
-TEXT = "The sum of 3 and 4 is 7, so the answer is 7."
-INSTEAD = {
+_TEXT = "The sum of 3 and 4 is 7, so the answer is 7."
+_INSTEAD = {
     "scoring": "use a model of another family",
     "generation": "use a model of another family, or --backend vllm; tokur score takes responses of any program",
 }
+_DIFFERS = "tokur's own forward pass differs from the model's"
 _PROMPT, _RESPONSE = 8, 12  # tokens
 _BESIDE = 2  # tokens by which the response beside it is longer
 _STEPS = 4  # tokens that are generated
@@ -64,39 +65,30 @@ class Probe:
 
     @torch.inference_mode()
     def check_scoring(self, draws: Draws | None) -> None:
-        """Score the probe's tokens beside others.
-
-        Args:
-            draws: as they are to be scored with; None for the mean weights alone.
+        """Score the probe's tokens beside others, with draws or under the mean weights alone.
 
         Raises:
             TokurError: the numbers are not the model's, or under a draw not those of weights that hold it.
         """
         batch = [self.beside, self.tokens]
-        lengths = {index: one.length for index, one in enumerate(batch)}
         try:
             scorer = Scorer(self.model, draws, sampling="shared", least_saving=1)
-            ((_, path),) = scorer.batches(batch, lengths)
-            ours = self._log_p(scorer, batch, path)
+            ((_, path),) = scorer.batches(batch, {index: one.length for index, one in enumerate(batch)})
+            states, outputs = scorer.states(batch, path)
+            with logits_from(self.model, outputs) as logits:
+                ours = [logits(rows[None, -_RESPONSE:])[0].float().log_softmax(-1) for rows in states]
             base, *drawn = self._by_transformers(batch, path[-1].last if path else 0, draws)
         except Exception as error:
             raise self._failure("scoring", error) from error
-        own = _distance(self.log_p, base)
+        own = distance(self.log_p, base)
         self._require("scoring", "its batches differ from its single texts", own, tolerance(self._dtype))
-        off = _distance(base, ours[0])
-        self._require("scoring", _DIFFERS, off, max(own / 2, rounding(self._dtype)))
+        self._require("scoring", _DIFFERS, distance(base, ours[0]), max(own / 2, rounding(self._dtype)))
         for merged, mine in zip(drawn, ours[1:], strict=True):
-            allowed = max(2 * own, rounding(self._dtype), _distance(base, merged) / 4)
-            self._require("scoring", f"under a draw, {_DIFFERS}", _distance(merged, mine), allowed)
-
-    def _log_p(self, scorer: Scorer, batch: Sequence[TokenizedResponse], path: Any) -> list[Tensor]:
-        """Return what tokur makes of the probe's tokens, the last of a batch: (T, V) under each row."""
-        states, outputs = scorer.states(batch, path)
-        with logits_from(self.model, outputs) as logits:
-            return [logits(rows[None, -_RESPONSE:])[0].float().log_softmax(-1) for rows in states]
+            allowed = max(2 * own, rounding(self._dtype), distance(base, merged) / 4)
+            self._require("scoring", f"under a draw, {_DIFFERS}", distance(merged, mine), allowed)
 
     def _by_transformers(self, batch: Sequence[TokenizedResponse], first: int, draws: Draws | None) -> list[Tensor]:
-        """Return the same by the model's own forward passes and cache, with each draw in the weights.
+        """Return (T, V) of a batch's last response by the model's own passes and cache, with each draw in the weights.
 
         Args:
             batch: the responses.
@@ -104,10 +96,7 @@ class Probe:
             draws: the draws.
         """
         num_rows = 1 + (draws.num_draws if draws else 0)
-        ids = torch.zeros(len(batch), max(one.length for one in batch), dtype=torch.long)
-        for row, one in enumerate(batch):
-            ids[row, : one.length] = torch.from_numpy(one.input_ids)
-        ids = ids.to(input_device(self.model))
+        ids = pad([one.input_ids.tolist() for one in batch], input_device(self.model))
         options: dict[str, Any] = {"use_cache": False}
         with _merged(draws.posterior, num_rows) if draws else nullcontext():
             if first:
@@ -139,7 +128,7 @@ class Probe:
         prompts = ([*self.beside.prompt_ids, *self.beside.response_ids], self.tokens.prompt_ids)
         try:
             if (why := unsupported_cache_reason(self.model)) is not None:
-                raise refusal(self.name, self.model, "generation", why)
+                raise self._refusal("generation", why)
             for result in decoder.run(DecodingRequest(index, "", ids, (0,)) for index, ids in enumerate(prompts)):
                 if isinstance(result, tuple):
                     raise result[1]
@@ -148,7 +137,7 @@ class Probe:
         rows = torch.stack(met).float().log_softmax(-1)
         # The first row comes from the prompts, the others from the keys and values that are kept
         for some in (slice(1), slice(1, None)):
-            off = _distance(self.log_p[: len(rows)][some], rows[some])
+            off = distance(self.log_p[: len(rows)][some], rows[some])
             self._require("generation", _DIFFERS, off, tolerance(self._dtype) / 5)
 
     @property
@@ -158,18 +147,18 @@ class Probe:
 
     def _require(self, doing: str, what: str, off: float, allowed: float) -> None:
         if not off <= allowed:
-            raise refusal(self.name, self.model, doing, f"{what} by {off:.2g} nats a token")
+            raise self._refusal(doing, f"{what} by {off:.2g} nats a token")
 
     def _failure(self, doing: str, error: Exception) -> Exception:
         if isinstance(error, TokurError) or is_out_of_memory(error):
             return error
-        return refusal(self.name, self.model, doing, f"{doing} fails ({type(error).__name__}: {first_line(error)})")
+        return self._refusal(doing, f"{doing} fails ({type(error).__name__}: {first_line(error)})")
+
+    def _refusal(self, doing: str, what: str) -> TokurError:
+        return _refusal(self.name, self.model, doing, what)
 
 
-_DIFFERS = "tokur's own forward pass differs from the model's"
-
-
-def _distance(log_p: Tensor, other: Tensor) -> float:
+def distance(log_p: Tensor, other: Tensor) -> float:
     """Return the mean of Σ_v p(v) |log p(v) − log p′(v)| over (n, V) log-probabilities, NaN where one of them is.
 
     All tokens count: a median would pass over a way that is wrong at some of them.
@@ -202,24 +191,16 @@ def _merged(posterior: Posterior, num_rows: int) -> Iterator[None]:
             handle.remove()
 
 
-def refusal(name: str, model: PreTrainedModel, doing: str, what: str) -> TokurError:
-    """Return the error that says that a model's family isn't supported.
-
-    Args:
-        name: of the model, as the user typed it.
-        model: the model.
-        doing: what it isn't supported for: a key of ``INSTEAD``.
-        what: what was found.
-    """
+def _refusal(name: str, model: PreTrainedModel, doing: str, what: str) -> TokurError:
     return TokurError(
         f"{name} ({model.config.model_type}): {what}; {doing} with this family isn't supported "
-        f"(transformers {transformers.__version__}): {INSTEAD[doing]}"
+        f"(transformers {transformers.__version__}): {_INSTEAD[doing]}"
     )
 
 
 def probe_ids(tokenizer: PreTrainedTokenizerBase) -> Sequence[int]:
     """Return the ids of a few tokens."""
-    ids: Sequence[int] = tokenizer(TEXT, add_special_tokens=False)["input_ids"]
+    ids: Sequence[int] = tokenizer(_TEXT, add_special_tokens=False)["input_ids"]
     return ids or [0]
 
 
@@ -230,23 +211,19 @@ def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
         TokurError: it doesn't run, or cannot be taken apart.
     """
     text = probe_ids(tokenizer)
-    length = _PROMPT + _RESPONSE
-    ids = [*itertools.islice(itertools.cycle(text), length)]
+    ids = [*itertools.islice(itertools.cycle(text), _PROMPT + _RESPONSE)]
     others = [*ids[: _PROMPT - 1], *itertools.islice(itertools.cycle(reversed(text)), _RESPONSE + _BESIDE)]
     others[_PROMPT - 1 :: 3] = [min(text)] * len(others[_PROMPT - 1 :: 3])
     tokens = TokenizedResponse(ids[:_PROMPT], ids[_PROMPT:])
     beside = TokenizedResponse(others[:_PROMPT], others[_PROMPT:])
-    device = input_device(model)
-    whole = torch.tensor([[*ids, others[-1]]], device=device)  # what comes later must not matter
+    whole = torch.tensor([[*ids, others[-1]]], device=input_device(model))  # what comes later must not matter
     try:
         logits = watch(model, whole)
     except Exception as error:
         if is_out_of_memory(error):
             raise
         said = f"it does not run ({type(error).__name__}: {first_line(error)})"
-        if isinstance(error, TokurError):
-            said = str(error)
-        raise refusal(name, model, "scoring", said) from error
+        raise _refusal(name, model, "scoring", str(error) if isinstance(error, TokurError) else said) from error
     if logits.ndim != 3 or logits.shape[:2] != whole.shape:
-        raise refusal(name, model, "scoring", f"its logits are {tuple(logits.shape)}, not one row per token")
+        raise _refusal(name, model, "scoring", f"its logits are {tuple(logits.shape)}, not one row per token")
     return Probe(name, model, tokens, beside, logits[0, _PROMPT - 1 : tokens.length].float().log_softmax(-1))

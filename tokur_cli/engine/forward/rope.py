@@ -18,18 +18,15 @@ class Rescaling:
     """How a rotary embedding changes.
 
     Args:
-        name: of the method. Beyond the length, LongRoPE has a second set of frequencies; those of dynamic NTK depend on
-            the longest row of a pass, and of the passes before it.
         beyond: the length in positions.
+        is_dynamic: whether frequencies depend on the longest row of a pass and of those before it, as with dynamic NTK;
+            LongRoPE has a second set of them.
+        name: of the method.
     """
 
-    name: str
     beyond: int
-
-    @property
-    def is_dynamic(self) -> bool:
-        """Whether frequencies depend on what else is computed."""
-        return self.name == _NAMES["dynamic"]
+    is_dynamic: bool
+    name: str
 
 
 def rescaling(model: PreTrainedModel) -> Rescaling | None:
@@ -38,11 +35,12 @@ def rescaling(model: PreTrainedModel) -> Rescaling | None:
     found = []
     rotary: dict[str, Any] = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     for parameters in [rotary, *(value for value in rotary.values() if isinstance(value, dict))]:
-        name = _NAMES.get(str(parameters.get("rope_type") or parameters.get("type")))
-        if name is not None:
+        kind = parameters.get("rope_type") or parameters.get("type")
+        if kind in _NAMES:
             own = parameters.get("original_max_position_embeddings")
             everywhere = getattr(config, "original_max_position_embeddings", None)
-            found.append(Rescaling(name, int(own or everywhere or config.max_position_embeddings)))
+            beyond = int(own or everywhere or config.max_position_embeddings)
+            found.append(Rescaling(beyond, kind == "dynamic", _NAMES[kind]))
     return min(found, key=lambda one: (one.beyond, not one.is_dynamic), default=None)
 
 

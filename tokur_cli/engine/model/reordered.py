@@ -26,8 +26,8 @@ _ROOM_FOR_COPY = 4
 """A head that is tied to the embedding is copied where so many copies would fit into the memory that is free."""
 
 
-class _Reordered(nn.Linear):
-    """A linear map that multiplies with a weight in oneDNN's order."""
+class ReorderedHead(nn.Linear):
+    """A head that shares its weight with the embedding, with a copy in oneDNN's order."""
 
     reordered: Tensor
 
@@ -43,7 +43,7 @@ class _Reordered(nn.Linear):
         return _product(input, self.reordered, self.bias)
 
 
-class ReorderedLinear(_Reordered):
+class ReorderedLinear(ReorderedHead):
     """A linear map that keeps its weight in oneDNN's order alone."""
 
     @property
@@ -52,29 +52,27 @@ class ReorderedLinear(_Reordered):
         return self.reordered.to_dense()
 
 
-class ReorderedHead(_Reordered):
-    """A head that shares its weight with the embedding, with a copy in oneDNN's order."""
-
-
 @torch.no_grad()
 def reorder_weights(model: PreTrainedModel) -> None:
     """Reorder the weights of a model's linear maps on a CPU; of those that modules share, the head's is copied.
 
-    In float32 this is done on every x86 processor, in bfloat16 on those that multiply it. All stay as they are where
-    PyTorch comes without oneDNN, or without the operations for that, which it does not document.
+    In float32 this is done on every x86 processor, in bfloat16 on those that multiply it.
     """
-    dtypes = _dtypes()
+    # PyTorch comes without oneDNN for some processors, and does not document these operations
+    if platform.machine() != "x86_64" or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return
+    dtypes = [torch.float32, *([torch.bfloat16] if multiplies_bfloat16_fast("cpu") else [])]
     owners = Counter(id(parameter) for module in model.modules() for parameter in module._parameters.values())
     head = model.get_output_embeddings() if isinstance(model, PreTrainedModel) else None
     for module in model.modules():
         # Another forward pass that was put in place (by accelerate, compressed-tensors) may change the weight
         if type(module) is not nn.Linear or "forward" in vars(module):
             continue
-        weight, is_shared = module.weight, owners[id(module.weight)] > 1
+        weight = module.weight
         # torchao's quantised weights are tensors of other types, and name the dtype that they stand for
         if type(weight) is not nn.Parameter or weight.device.type != "cpu" or weight.dtype not in dtypes:
             continue
-        if not is_shared:
+        if owners[id(weight)] == 1:
             del module.weight
             module.__class__ = ReorderedLinear
         elif module is head and available_bytes([weight.device]) > _ROOM_FOR_COPY * weight.nbytes:
@@ -83,35 +81,14 @@ def reorder_weights(model: PreTrainedModel) -> None:
             continue
         module.reordered = _reorder(weight)
         del weight
-    if any(isinstance(module, _Reordered) for module in model.modules()):
-        _let_go_of_the_rest(model)
-
-
-def _let_go_of_the_rest(model: PreTrainedModel) -> None:
-    """Give back the memory in which weights stood."""
+    if not any(isinstance(module, ReorderedHead) for module in model.modules()):
+        return
     # A file of the same dtype stays in memory, whole, as long as one weight stands there
     for tensor in itertools.chain(model.parameters(), model.buffers()):
         if type(tensor) in (nn.Parameter, Tensor) and tensor.device.type == "cpu":
             tensor.data = tensor.data.clone()
     with suppress(AttributeError):  # glibc keeps what is freed between other things; musl has no such function
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def _dtypes() -> tuple[torch.dtype, ...]:
-    """Return which dtypes are multiplied faster, on a CPU, with weights in oneDNN's order."""
-    if platform.machine() != "x86_64":
-        return ()
-    faster = (torch.float32, torch.bfloat16) if multiplies_bfloat16_fast("cpu") else (torch.float32,)
-    return tuple(dtype for dtype in faster if _multiplies(dtype))
-
-
-def _multiplies(dtype: torch.dtype) -> bool:
-    """Try a product of small whole numbers."""
-    weight, inputs = torch.arange(12, dtype=dtype).view(4, 3), torch.arange(6, dtype=dtype).view(2, 3)
-    try:
-        return torch.equal(_product(inputs, _reorder(weight), None), inputs @ weight.T)
-    except (AttributeError, RuntimeError):
-        return False
 
 
 def _reorder(weight: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ a block at a time, which on a CPU stay in its cache.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Collection
 from typing import Literal
@@ -14,9 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from tokur_cli.engine.precision import on_float64_device
-
-GROUP = 64  # entries of the vocabulary whose largest stands for them in the search for the largest of all
+_GROUP = 64  # entries of the vocabulary whose largest stands for them in the search for the largest of all
 TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
 # Logits of a block in the model's dtype (on a CPU less than what malloc gives back to the system each time), and those
 # of the tokens that are reduced together in float32 (on a CPU about a core's own cache, for each thread)
@@ -96,21 +93,22 @@ def token_quantities(
     Returns:
         name → (N,) float32 on the CPU, in the order of the records, and the alternatives; nothing of draws where M = 0.
     """
-    members, total, _ = hidden.shape
-    weights = _JointWeights(members - 1, starts) if joint else None
+    num_rows, total, _ = hidden.shape
+    weights = _JointWeights(num_rows - 1, starts) if joint else None
     # Filled in place: small results that stay between the blocks would keep the allocator from using their places again
     quantities: dict[str, Tensor] = {}
     first, block = 0, _FIRST_BLOCK
     while first < total:
-        block_logits = logits(hidden[:, first : first + block].flatten(0, 1)[None])[0].unflatten(0, (members, -1))
+        block_logits = logits(hidden[:, first : first + block].flatten(0, 1)[None])[0].unflatten(0, (num_rows, -1))
         block, reduced = _block_sizes(block_logits)
-        for part in block_logits.split(reduced, dim=1):
-            entries = targets[first : first + part.shape[1]]
-            distributions = Distributions(part)
+        for some in block_logits.split(reduced, dim=1):
+            place = slice(first, first + some.shape[1])
+            entries = targets[place]
+            distributions = Distributions(some)
             chosen = distributions.log_p(entries)  # (1 + M, n)
             shares = weights.next(chosen[1:]) if weights else None
             if log_weights is not None:
-                shares = log_weights[:, first : first + part.shape[1]].softmax(0).float().to(part.device)
+                shares = log_weights[:, place].softmax(0).float().to(some.device)
             row = _reduce(distributions, chosen[0], shares, estimator, on_demand)
             if compare:
                 row |= _compare(distributions, entries)
@@ -119,9 +117,9 @@ def token_quantities(
             for name, values in row.items():
                 if name not in quantities:
                     quantities[name] = values.new_empty(total, *values.shape[1:])
-                quantities[name][first : first + len(values)] = values
-            first += part.shape[1]
-        del block_logits, part, distributions  # else they would stand beside the next block's
+                quantities[name][place] = values
+            first = place.stop
+        del block_logits, some, distributions  # else they would stand beside the next block's
     return {name: values.cpu() for name, values in quantities.items()}
 
 
@@ -129,12 +127,10 @@ def _block_sizes(logits: Tensor) -> tuple[int, int]:
     """Return how many tokens a block of logits like these may have, and how many are reduced together."""
     device = logits.device.type
     entries = logits.shape[0] * logits.shape[-1]  # of a token
-    block = max(
-        _ROWS // logits.shape[0], _BLOCK_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * logits.dtype.itemsize)
-    )
+    block = _BLOCK_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * logits.dtype.itemsize)
     threads = torch.get_num_threads() if device == "cpu" else 1
     reduced = threads * _REDUCED_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * 4)
-    return max(1, block), max(1, reduced)
+    return max(1, block, _ROWS // logits.shape[0]), max(1, reduced)
 
 
 def _reduce(
@@ -144,26 +140,39 @@ def _reduce(
     estimator: Estimator,
     on_demand: Collection[str],
 ) -> dict[str, Tensor]:
-    """Reduce a block, in the order of the records: chosen (n,) is log p_0(y), weights (M, n) or None for 1/M."""
-    size = distributions.logits.shape[-1]
+    """Reduce a block, in the order of the records: chosen (n,) is log p_0(y), weights (M, n) or None for 1/M.
+
+    Afterwards all logits are finite.
+    """
+    logits, total = distributions.logits[0], distributions.total[0]
+    size = logits.shape[-1]
     of_base = {
-        "self_certainty": -distributions.mean() - math.log(size),
-        "deepconf": -distributions.mean_of_largest(min(TOP_K, size)),
+        "self_certainty": total - logits.mean(-1) - math.log(size),
+        "deepconf": total - logits.gather(1, places_of_largest(logits, min(TOP_K, size))).mean(-1),
     }
-    entropies, estimates = distributions.sums(weights, {f"eu_{estimator}", *on_demand} - {"margin"})
     if "margin" in on_demand:
-        p = distributions.p_of(distributions.likeliest(2))[0]  # (n, 2)
+        p = distributions.p_of(places_of_largest(logits, 2))[0]  # (n, 2)
         of_base["margin"] = p[:, 0] - p[:, 1]
-    of_draws = {}
+    entropies = distributions.entropies()
+    found = {"logprob": chosen.clone(), "entropy": entropies[0]}
     if len(entropies) > 1:
-        au, eu = mean_of_draws(entropies[1:], weights), estimates[f"eu_{estimator}"]
+        au = mean_of_draws(entropies[1:], weights)
+        wanted = {f"eu_{estimator}", *on_demand}
+        estimates = {
+            name: mean_of_draws(compute(distributions), weights)
+            for name, compute in BESIDE_BASE.items()
+            if name in wanted
+        }
+        if estimator == "paper":
+            estimates["eu_paper"] = (distributions.mixture_entropy(weights) - au).clamp(min=0)
+        eu = estimates[f"eu_{estimator}"]
         further = {name: values for name, values in estimates.items() if name in on_demand}
-        of_draws = {"tu": au + eu, "au": au, "eu": eu, **further}
-    return {"logprob": chosen.clone(), "entropy": entropies[0], **of_draws, **of_base}
+        found |= {"tu": au + eu, "au": au, "eu": eu, **further}
+    return found | of_base
 
 
 def _compare(distributions: Distributions, targets: Tensor) -> dict[str, Tensor]:
-    """Compare the draws of a block with the mean weights: targets (n,); after ``entropies``."""
+    """Compare the draws of a block with the mean weights: targets (n,); after ``_reduce``."""
     likeliest = distributions.logits.argmax(-1)  # (1 + M, n)
     return {
         "kl": divergences(distributions).mean(0),
@@ -174,13 +183,14 @@ def _compare(distributions: Distributions, targets: Tensor) -> dict[str, Tensor]
 
 
 def _alternatives(distributions: Distributions, weights: Tensor | None, count: int) -> dict[str, Tensor]:
-    """Return a block's ``count`` likeliest tokens, and the likeliest one of each draw; after ``sums``."""
-    likeliest = distributions.likeliest(min(count, distributions.logits.shape[-1]))  # (n, K)
+    """Return a block's ``count`` likeliest tokens, and the likeliest one of each draw; after ``_reduce``."""
+    logits = distributions.logits
+    likeliest = places_of_largest(logits[0], min(count, logits.shape[-1]))  # (n, K)
     p = distributions.p_of(likeliest)  # (1 + M, n, K)
     found = {"likeliest": likeliest, "likeliest_p": p[0]}
     if len(p) > 1:
         found["likeliest_mean"] = mean_of_draws(p[1:], None if weights is None else weights[..., None])
-        found["of_draws"] = distributions.logits[1:].argmax(-1).T  # (n, M)
+        found["of_draws"] = logits[1:].argmax(-1).T  # (n, M)
     return found
 
 
@@ -188,29 +198,25 @@ class _JointWeights:
     """w_m,t ∝ Π_{s<t} p_m(y_s), block after block of responses that stand one after another.
 
     Args:
-        members: M.
+        num_draws: M.
         starts: (N,) index of the first token of each token's response, on the CPU.
     """
 
-    def __init__(self, members: int, starts: Tensor) -> None:
-        self.starts: list[int] = starts.tolist()
-        self.nothing = torch.zeros(members, 1, dtype=torch.float64)
-        self.sum = self.nothing  # (M, 1) log p_m of the last token's response so far
-        self.done = 0
+    def __init__(self, num_draws: int, starts: Tensor) -> None:
+        self._first = (starts == torch.arange(len(starts))).tolist()  # of its response
+        self._sum = torch.zeros(num_draws, dtype=torch.float64)  # log p_m of the response so far
+        self._done = 0
 
     def next(self, chosen: Tensor) -> Tensor:
         """Return the weights (M, n) of the next n tokens, whose log p_m(y) are ``chosen`` (M, n)."""
-        device, chosen = chosen.device, on_float64_device(chosen).double()
         sums = []
-        first, self.done = self.done, self.done + chosen.shape[1]
-        for start, tokens in itertools.groupby(self.starts[first : self.done]):
-            # Each response has a sum of its own: one that is not finite must not reach the next
-            so_far = self.nothing.to(chosen.device) if start >= first else self.sum
-            part, chosen = chosen.tensor_split([len(list(tokens))], dim=1)
-            so_far = torch.cat([so_far, part], dim=1).cumsum(1)
-            sums.append(so_far[:, :-1])
-            self.sum = so_far[:, -1:]
-        return torch.cat(sums, dim=1).softmax(0).float().to(device)
+        for log_p in chosen.cpu().double().T:
+            if self._first[self._done]:
+                self._sum = torch.zeros_like(log_p)
+            sums.append(self._sum)
+            self._sum = self._sum + log_p
+            self._done += 1
+        return torch.stack(sums, dim=1).softmax(0).float().to(chosen.device)
 
 
 class Distributions:
@@ -240,49 +246,20 @@ class Distributions:
         """Return p, (1 + M, n, K), of K entries (n, K) of the vocabulary each."""
         return self.p.gather(2, places.expand(len(self.p), -1, -1))
 
-    def mean(self) -> Tensor:
-        """Return the mean of log p_0 over the vocabulary, (n,)."""
-        return self.logits[0].mean(-1) - self.total[0]
-
-    def mean_of_largest(self, count: int) -> Tensor:
-        """Return the mean of the ``count`` largest log p_0, (n,)."""
-        return largest(self.logits[0], count).mean(-1) - self.total[0]
-
-    def likeliest(self, count: int) -> Tensor:
-        """Return the ``count`` likeliest entries under p_0, (n, count), the likeliest first."""
-        return places_of_largest(self.logits[0], count)
-
     def entropies(self) -> Tensor:
         """Return H[p], (1 + M, n); afterwards all logits are finite."""
         self.logits.clamp_(min=torch.finfo(torch.float32).min)  # 0·log 0 is 0, also where a logit is −∞
         # −Σ p·log p with the p that were rounded, whose sum is not quite 1, as the mixture's entropy is computed: what
         # rounding does to both cancels in their difference
         entropies: Tensor = self.total * self.p.sum(-1) - torch.linalg.vecdot(self.p, self.logits)
-        return entropies
+        return entropies.clamp(min=0)
 
-    def sums(self, weights: Tensor | None, wanted: Collection[str]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return entropies and estimates of the epistemic uncertainty; afterwards all logits are finite.
-
-        Args:
-            weights: of the draws, (M, n); None for 1/M.
-            wanted: of ``eu_paper``, ``eu_kl`` and ``eu_fisher``.
-
-        Returns:
-            Entropies (1 + M, n), and (n,) by each of the names; none of them without a draw.
-        """
-        entropies = self.entropies().clamp(min=0)
-        estimates: dict[str, Tensor] = {}
-        if len(self.p) > 1:
-            au = mean_of_draws(entropies[1:], weights)
-            for name, compute in BESIDE_BASE.items():
-                if name in wanted:
-                    estimates[name] = mean_of_draws(compute(self), weights)
-            if "eu_paper" in wanted:
-                drawn = self.p[1:]
-                mixture = drawn.mean(0) if weights is None else torch.einsum("mn,mnv->nv", weights, drawn)
-                tu = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
-                estimates["eu_paper"] = (tu - au).clamp(min=0)
-        return entropies, estimates
+    def mixture_entropy(self, weights: Tensor | None) -> Tensor:
+        """Return H[Σ_m w_m p_m], (n,), with weights (M, n) or None for 1/M."""
+        drawn = self.p[1:]
+        mixture = drawn.mean(0) if weights is None else torch.einsum("mn,mnv->nv", weights, drawn)
+        entropy: Tensor = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
+        return entropy
 
 
 def mean_of_draws(values: Tensor, weights: Tensor | None) -> Tensor:
@@ -314,29 +291,16 @@ BESIDE_BASE: dict[str, Callable[[Distributions], Tensor]] = {
 """What sets each draw beside the mean weights: (M, n) of a block whose logits are finite."""
 
 
-def largest(values: Tensor, count: int, maxima: Tensor | None = None) -> Tensor:
-    """Return the ``count`` largest of each row (n, V), in any order; maxima (n, V // GROUP) of its groups, if known."""
-    return values.gather(1, _candidates(values, count, maxima)).topk(count, sorted=False).values
-
-
-def places_of_largest(values: Tensor, count: int, maxima: Tensor | None = None) -> Tensor:
-    """Return where the ``count`` largest of each row (n, V) stand, the largest first; maxima as above."""
-    places = _candidates(values, count, maxima)
-    return places.gather(1, values.gather(1, places).topk(count).indices)
-
-
-def _candidates(values: Tensor, count: int, maxima: Tensor | None) -> Tensor:
-    """Return places (n, C) in each row (n, V) that hold its ``count`` largest values.
+def places_of_largest(values: Tensor, count: int) -> Tensor:
+    """Return where the ``count`` largest of each row (n, V) stand, the largest first.
 
     They lie in the groups with the ``count`` largest maxima, which are found in one quick pass.
     """
-    rows, size = values.shape
-    every = torch.arange(size, device=values.device)
-    grouped = size // GROUP * GROUP
-    if grouped < 4 * count * GROUP:
-        return every.expand(rows, -1)
-    if maxima is None:
-        maxima = values[:, :grouped].unflatten(-1, (-1, GROUP)).amax(-1)  # (n, ⌊V / GROUP⌋)
-    best = maxima.topk(count, sorted=False).indices  # (n, count)
-    within = (best[..., None] * GROUP + every[:GROUP]).flatten(1)
-    return torch.cat([within, every[grouped:].expand(rows, -1)], dim=-1)
+    grouped = values.shape[1] // _GROUP * _GROUP
+    if grouped < 4 * count * _GROUP:
+        return values.topk(count).indices
+    every = torch.arange(values.shape[1], device=values.device)
+    best = values[:, :grouped].unflatten(-1, (-1, _GROUP)).amax(-1).topk(count, sorted=False).indices  # (n, count)
+    within = (best[..., None] * _GROUP + every[:_GROUP]).flatten(1)
+    places = torch.cat([within, every[grouped:].expand(len(values), -1)], dim=-1)
+    return places.gather(1, values.gather(1, places).topk(count).indices)

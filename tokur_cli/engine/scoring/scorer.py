@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +18,9 @@ from transformers.utils.generic import ModelOutput
 from tokur_cli.engine.forward.batching import HalvingBatches
 from tokur_cli.engine.forward.body import cache_argument, input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.forward.hooks import Draws, perturbed
-from tokur_cli.engine.forward.prefix_tree import LEAST_SAVING, Ids, Node, Path, divide, shares_prefixes
-from tokur_cli.engine.forward.rope import rescaling
-from tokur_cli.engine.scoring.quantities import Estimator, token_quantities
+from tokur_cli.engine.forward.prefix_tree import LEAST_SAVING, Ids, Node, PrefixTree, divide, shares_prefixes
+from tokur_cli.engine.forward.rope import rescaled_beyond, rescaling
+from tokur_cli.engine.scoring.quantities import token_quantities
 from tokur_cli.records.errors import TokurError
 
 SamplingMode = Literal["stepwise", "shared", "joint"]
@@ -75,11 +75,8 @@ class Scorer:
             from one fixed draw), ``shared`` (one draw per member for the whole response) or ``joint`` (the same draws,
             each weighted by the probability it gave to the response so far).
         batch_tokens: positions in a batch, all 1 + M rows counted; halved for good when memory does not suffice.
-        estimator: of the epistemic uncertainty, see ``token_quantities``.
-        on_demand: which of its further quantities are computed, such as ``eu_fisher``.
-        compare: whether the comparisons of ``token_quantities`` are computed too.
-        alternatives: how many of the likeliest tokens are given of each token; 0 for none.
         least_saving: positions that are computed once for several responses, if there are so many that this saves.
+        options: ``estimator``, ``on_demand``, ``compare`` and ``alternatives`` of ``token_quantities``.
     """
 
     def __init__(
@@ -89,36 +86,24 @@ class Scorer:
         *,
         sampling: SamplingMode = "stepwise",
         batch_tokens: int = 8192,
-        estimator: Estimator = "paper",
-        on_demand: Collection[str] = (),
-        compare: bool = False,
-        alternatives: int = 0,
         least_saving: int = LEAST_SAVING,
+        **options: Any,
     ) -> None:
-        self.model = model
-        self.draws = draws
-        self.sampling = sampling
-        self.estimator = estimator
-        self.on_demand = on_demand
-        self.compare = compare
-        self.alternatives = alternatives
+        self.model, self.draws, self.sampling = model, draws, sampling
         self.least_saving = least_saving
+        self._options = options
         self.device = input_device(model)
         parts_of(model)  # seen before draws are added to what its projections put out
         self.num_rows = 1 + (draws.num_draws if draws else 0)
         self.shares_prefixes = shares_prefixes(model)
-        self._path = Path(model, self._forward)
+        self._tree = PrefixTree(model, self._forward)
         self._rescaling = rescaling(model)
-        self._halving = HalvingBatches(
-            batch_tokens // self.num_rows,
-            make_room=self._path.clear,
-            apart_from=self._rescaling.beyond if self._rescaling else None,
-        )
+        self._batches = HalvingBatches(batch_tokens // self.num_rows, self._tree.clear, rescaled_beyond(model))
 
     @property
     def batch_tokens(self) -> int:
         """Positions in a batch, of one of the 1 + M rows."""
-        return self._halving.batch_tokens
+        return self._batches.batch_tokens
 
     def score(
         self, responses: Sequence[TokenizedResponse], wanted: Sequence[bool] | None = None
@@ -137,36 +122,63 @@ class Scorer:
             shape, or with an error where memory does not suffice for the response alone, or where its numbers would
             depend on others.
         """
+        asked = [True] * len(responses) if wanted is None else wanted
         lengths = {index: response.length for index, response in enumerate(responses)}
         if self._rescaling and self._rescaling.is_dynamic:
-            for index in [index for index, length in lengths.items() if length > self._rescaling.beyond]:
+            name, beyond = self._rescaling.name, self._rescaling.beyond
+            for index in [index for index, length in lengths.items() if length > beyond]:
                 del lengths[index]
-                if wanted is None or wanted[index]:
-                    name, beyond = self._rescaling.name, self._rescaling.beyond
+                if asked[index]:
                     yield index, TokurError(f"with this model's {name} RoPE, at most {beyond:,} tokens can be scored")
         for batch, path in self.batches(responses, lengths):
-            if wanted is None or any(wanted[index] for index in batch):
+            if any(asked[index] for index in batch):
 
                 def compute(indices: Sequence[int], path: tuple[Node, ...] = path) -> list[Quantities]:
                     return self._score_batch([responses[index] for index in indices], path)
 
-                for index, result in self._halving.results(batch, lengths, compute):
-                    if wanted is None or wanted[index]:
-                        yield index, result
+                results = self._batches.results(batch, lengths, compute)
+                yield from ((index, result) for index, result in results if asked[index])
 
     def batches(
         self, responses: Sequence[TokenizedResponse], lengths: Mapping[int, int]
     ) -> Iterator[tuple[list[int], tuple[Node, ...]]]:
-        """Yield batches of those responses that have lengths here, see ``cut``."""
-        beyond = self._rescaling.beyond if self._rescaling else None
-        sharing = [index for index, length in lengths.items() if beyond is None or length <= beyond]
-        return cut(responses, lengths, self._halving, sharing if self.shares_prefixes else (), self.least_saving)
+        """Yield batches, each with the path of the tree from which all of its responses go on.
+
+        Args:
+            responses: a window of the stream.
+            lengths: of those that are scored, by index.
+        """
+        beyond = self._rescaling.beyond if self._rescaling else max(lengths.values(), default=0)
+        sharing = {index for index, length in lengths.items() if self.shares_prefixes and length <= beyond}
+        ends = {index: responses[index].prompt_end for index in lengths}
+        roots = divide({index: responses[index].identity() for index in sharing}, ends, self.least_saving)
+        alone = [Node(0, length, (index,)) for index, length in lengths.items() if index not in sharing]
+        yield from self._in_turn([*alone, *roots], ())
+
+    def _in_turn(self, nodes: Sequence[Node], path: tuple[Node, ...]) -> Iterator[tuple[list[int], tuple[Node, ...]]]:
+        """Yield the batches below a path in the order of the responses, those of an inner node together.
+
+        So each batch gives the next response at the latest, but for those below its node. Batches still to come are
+        smaller when memory was too little.
+        """
+        left = {min(node.sequence_ids): node for node in nodes}
+        while left:
+            first = min(left)
+            if left[first].children:
+                node = left.pop(first)
+                yield from self._in_turn(node.children, (*path, node))
+                continue
+            leaves = {index: node.last - node.first for index, node in left.items() if not node.children}
+            cuts = self._batches.padded(leaves, path[-1].last if path else 0)
+            batch = next(batch for batch in cuts if first in batch)
+            yield batch, path
+            for index in batch:
+                del left[index]
 
     @torch.inference_mode()
     def _score_batch(self, responses: Sequence[TokenizedResponse], path: tuple[Node, ...]) -> list[Quantities]:
         """Score responses that go on from a path."""
-        hidden, outputs = self.states(responses, path)
-        return self.quantities_of(responses, hidden, outputs)
+        return self.quantities_of(responses, *self.states(responses, path))
 
     def states(self, responses: Sequence[TokenizedResponse], path: tuple[Node, ...] = ()) -> tuple[Tensor, ModelOutput]:
         """Return the states (1 + M, N, d) that predict the responses' tokens, and what the body put out.
@@ -175,27 +187,24 @@ class Scorer:
             responses: the responses, as padded rows; causal attention keeps what is read from the padding.
             path: what they begin with.
         """
+        one, first = responses[0], path[-1].last if path else 0
         if path:
-            self._go_to(path, responses[0])
-        first = path[-1].last if path else 0
+            self._tree.go_to(path, one.identity(), one.input_ids, one.steps, self.batch_tokens)
         longest = max(response.length for response in responses) - first
         ids = np.zeros((len(responses), longest), dtype=np.int64)
         steps = np.full_like(ids, -1)
         for row, response in enumerate(responses):
             ids[row, : response.length - first] = response.input_ids[first:]
             steps[row, : response.length - first] = response.steps[first:]
-        outputs = self._forward(ids, steps, self._path.cache(len(responses)) if path else None)
+        outputs = self._forward(ids, steps, self._tree.cache(len(responses)) if path else None)
         rows = outputs["last_hidden_state"].unflatten(0, (self.num_rows, -1))  # (1 + M, B, L, d)
         hidden = []
+        start = min(response.prompt_end for response in responses)
+        before = self._tree.states(start) if start < first else rows[:, 0, :0]
         for row, response in enumerate(responses):
-            if path:
-                hidden += self._path.states(response.prompt_end)
+            hidden.append(before[:, response.prompt_end - start :])
             hidden.append(rows[:, row, max(0, response.prompt_end - first) : response.length - first])
         return torch.cat(hidden, dim=1), outputs
-
-    def _go_to(self, path: tuple[Node, ...], response: TokenizedResponse) -> None:
-        ids, steps = response.input_ids, response.steps
-        self._path.go_to(path, response.identity(), ids, steps, self._halving.batch_tokens)
 
     def _forward(self, ids: Ids, steps: Ids, cache: Cache | None) -> ModelOutput:
         """Run the model's body under the mean weights and the draws: its rows are ((1 + M)·B, L), member-major."""
@@ -218,19 +227,11 @@ class Scorer:
         counts = np.array([len(response.response_ids) for response in responses])
         ends = np.cumsum(counts)
         targets = torch.tensor([token for response in responses for token in response.response_ids])
+        starts = torch.from_numpy(np.repeat(ends - counts, counts))
+        joint = self.sampling == "joint" and self.draws is not None
         with logits_from(self.model, outputs) as logits:
-            quantities = token_quantities(
-                logits,
-                hidden,
-                targets.to(hidden.device),
-                torch.from_numpy(np.repeat(ends - counts, counts)),
-                joint=self.sampling == "joint" and self.draws is not None,
-                estimator=self.estimator,
-                on_demand=self.on_demand,
-                compare=self.compare,
-                alternatives=self.alternatives,
-            )
-        arrays = {name: values.numpy() for name, values in quantities.items()}
+            found = token_quantities(logits, hidden, targets.to(hidden.device), starts, joint=joint, **self._options)
+        arrays = {name: values.numpy() for name, values in found.items()}
         return [
             {name: values[end - count : end] for name, values in arrays.items()}
             for count, end in zip(counts, ends, strict=True)
@@ -244,62 +245,6 @@ class Scorer:
             targets: (N,) their ids.
             log_weights: (M, N) as for ``token_quantities``.
         """
-        quantities = token_quantities(
-            lambda rows: rows,
-            logits,
-            targets,
-            torch.arange(len(targets)),
-            log_weights=log_weights,
-            estimator=self.estimator,
-            on_demand=self.on_demand,
-            compare=self.compare,
-            alternatives=self.alternatives,
-        )
-        return {name: values.numpy() for name, values in quantities.items()}
-
-
-def cut(
-    responses: Sequence[TokenizedResponse],
-    lengths: Mapping[int, int],
-    size: HalvingBatches,
-    sharing: Collection[int],
-    least_saving: int = LEAST_SAVING,
-) -> Iterator[tuple[list[int], tuple[Node, ...]]]:
-    """Yield batches, each with the path of the tree from which all of its responses go on.
-
-    Args:
-        responses: a window of the stream.
-        lengths: of those that are scored, by index.
-        size: how many positions a batch may have.
-        sharing: those of them that may go on from what they have in common.
-        least_saving: see ``Scorer``.
-    """
-    ends = {index: responses[index].prompt_end for index in lengths}
-    roots = divide({index: responses[index].identity() for index in sharing}, ends, least_saving)
-    alone = [Node(0, lengths[index], (index,), ends[index]) for index in lengths.keys() - set(sharing)]
-    yield from _in_turn([*alone, *roots], (), size)
-
-
-def _in_turn(
-    nodes: Sequence[Node], path: tuple[Node, ...], size: HalvingBatches
-) -> Iterator[tuple[list[int], tuple[Node, ...]]]:
-    """Yield the batches below a path in the order of the responses, those of an inner node together.
-
-    So each batch gives the next response at the latest, but for those below its node. Batches still to come are cut
-    again when memory was too little.
-    """
-    left = {node.sequence_ids[0]: node.last - node.first for node in nodes if not node.children}
-    inner = {min(node.sequence_ids): node for node in nodes if node.children}
-    while left or inner:
-        budget = size.batch_tokens
-        leaves = {min(batch): batch for batch in size.padded(left, path[-1].last if path else 0)}
-        for first in sorted(leaves.keys() | inner.keys()):
-            if first in inner:
-                node = inner.pop(first)
-                yield from _in_turn(node.children, (*path, node), size)
-            else:
-                yield leaves[first], path
-                for index in leaves[first]:
-                    del left[index]
-            if size.batch_tokens != budget:
-                break
+        starts = torch.arange(len(targets))
+        found = token_quantities(lambda rows: rows, logits, targets, starts, log_weights=log_weights, **self._options)
+        return {name: values.numpy() for name, values in found.items()}

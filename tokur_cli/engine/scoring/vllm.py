@@ -20,6 +20,7 @@ from tokur_cli.engine.forward.batching import clear_device_cache, is_out_of_memo
 from tokur_cli.engine.forward.body import logits_from
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.forward.prefix_tree import Node
+from tokur_cli.engine.forward.probe import distance
 from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.model.place import drop_layers
@@ -27,7 +28,6 @@ from tokur_cli.engine.model.quantised import is_quantised
 from tokur_cli.engine.model.vllm import VllmResources, prepare_vllm, start_vllm
 from tokur_cli.engine.output import Silenced
 from tokur_cli.engine.posterior.lora import save_adapter
-from tokur_cli.engine.posterior.posterior import Posterior
 from tokur_cli.engine.precision import tolerance
 from tokur_cli.engine.scoring.scorer import Quantities, SamplingMode, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
@@ -74,20 +74,15 @@ class VllmScorer(Scorer):
         reference = self._reference(language_model.probe.tokens)
         if draws:
             self._folder = tempfile.TemporaryDirectory(prefix="tokur-draws-")
-            places = _written(Path(self._folder.name), language_model, draws)
+            with self._silenced():
+                self._adapters += _adapters(Path(self._folder.name), language_model, draws)
         if is_quantised(language_model.model):  # whole, and soon in vLLM once more
             drop_layers(language_model.model)
             clear_device_cache()
         with self._silenced():
-            self._engine = start_vllm(
-                language_model,
-                resources,
-                trust_remote_code=language_model.trust_remote_code,
-                **_pooling(),
-                **(_lora(draws) if draws else {}),
-            )
-        if draws:
-            self._adapters += _asked(places)
+            settings = _pooling() | (_lora(draws) if draws else {})
+            trusted = language_model.trust_remote_code
+            self._engine = start_vllm(language_model, resources, trust_remote_code=trusted, **settings)
         self._check(language_model.probe.tokens, reference)
 
     def batches(
@@ -156,10 +151,9 @@ class VllmScorer(Scorer):
         Raises:
             TokurError: the model does not run: vLLM, where it generates in this process, changes transformers' classes.
         """
-        draws = Draws(self.draws.posterior, min(self.num_rows - 1, _ADAPTERS_TOGETHER)) if self.draws else None
-        scorer = Scorer(self.model, draws, sampling=self.sampling)
+        draws = Draws(self.draws.posterior, min(self.draws.num_draws, _ADAPTERS_TOGETHER)) if self.draws else None
         try:
-            states, self._outputs = scorer.states([tokens])
+            states, self._outputs = Scorer(self.model, draws, sampling=self.sampling).states([tokens])
         except Exception as error:
             if is_out_of_memory(error):
                 raise
@@ -179,19 +173,18 @@ class VllmScorer(Scorer):
         """
         own, *drawn = reference
         theirs, *adapted = self._log_probabilities(self._states([tokens], self._adapters[: len(reference)]))
-        rounding = _distance(own, theirs)
-        allowed = tolerance(self.model.dtype)
+        rounding, allowed = distance(own, theirs), tolerance(self.model.dtype)
         if not rounding <= allowed:
             raise self._refusal(_FAR.format("under the mean weights", rounding))
         for one, other in zip(drawn, adapted, strict=True):
-            off = _distance(one, other)
-            if not off <= min(allowed, max(_distance(one, own) / 2, _ROUNDING * rounding, _LEAST)):
+            off = distance(one, other)
+            if not off <= min(allowed, max(distance(one, own) / 2, _ROUNDING * rounding, _LEAST)):
                 raise self._refusal(_FAR.format("under a draw", off))
 
     def _log_probabilities(self, states: Tensor) -> list[Tensor]:
-        """Return (T, V) for each of the states (members, T, d) that predict a response's tokens."""
+        """Return (T, V) for each of the states (rows, T, d) that predict a response's tokens."""
         with logits_from(self.model, self._outputs) as logits:
-            return [logits(part[None])[0].float().log_softmax(-1) for part in states.flatten(1, -2)]
+            return [logits(row[None])[0].float().log_softmax(-1) for row in states.flatten(1, -2)]
 
     def _refusal(self, what: str) -> TokurError:
         import vllm
@@ -202,56 +195,32 @@ class VllmScorer(Scorer):
         )
 
 
-def _distance(log_p: Tensor, other: Tensor) -> float:
-    """Return Σ_v p(v) |log p(v) − log p′(v)| of the median token of (n, V) log-probabilities; NaN where one is."""
-    p = log_p.exp()
-    return float(torch.where(p > 0, p * (log_p - other).abs(), 0).sum(-1).median())
-
-
 def _pooling() -> dict[str, Any]:
     """Return the settings under which vLLM gives hidden states as they are."""
     from vllm.config import PoolerConfig
 
-    return {
-        "runner": "pooling",
-        "convert": "embed",
-        "pooler_config": PoolerConfig(task=_TASK, use_activation=False),
-    }
+    pooler = PoolerConfig(task=_TASK, use_activation=False)
+    return {"runner": "pooling", "convert": "embed", "pooler_config": pooler}
 
 
 def _lora(draws: Draws) -> dict[str, Any]:
     """Return the settings under which vLLM takes the draws."""
-    rank = _largest_rank(draws.posterior)
+    names = [matrix.module_name for matrix in draws.posterior.matrices]
+    rank = draws.posterior.rank * max(map(names.count, names))  # the projections of a fused weight share one adapter
     room = next((most for most in _RANKS if rank <= most), None)
     if room is None:
-        raise TokurError(
-            f"the draws are adapters of rank {rank}, and vLLM takes at most {_RANKS[-1]}: give --rank less"
-        )
+        raise TokurError(f"the draws are of rank {rank}, and vLLM takes at most {_RANKS[-1]}: give --rank less")
     together = min(draws.num_draws, _ADAPTERS_TOGETHER)
-    return {
-        "enable_lora": True,
-        "max_lora_rank": room,
-        "max_loras": together,
-        "max_cpu_loras": max(draws.num_draws, together),
-    }
+    return {"enable_lora": True, "max_lora_rank": room, "max_loras": together, "max_cpu_loras": draws.num_draws}
 
 
-def _largest_rank(posterior: Posterior) -> int:
-    """Return the rank of the largest adapter: the parts of a fused weight share one."""
-    names = [matrix.module_name for matrix in posterior.matrices]
-    return posterior.rank * max(map(names.count, names))
-
-
-def _written(folder: Path, language_model: LanguageModel, draws: Draws) -> list[Path]:
-    """Write the draws as adapters, and return where they are."""
-    places = [folder / f"draw-{member}" for member in range(draws.num_draws)]
-    for member, place in enumerate(places):
-        save_adapter(place, language_model.model, draws.posterior, member, language_model.name, None)
-    return places
-
-
-def _asked(places: Sequence[Path]) -> list[Any]:
-    """Return how vLLM is asked for each adapter."""
+def _adapters(folder: Path, language_model: LanguageModel, draws: Draws) -> list[Any]:
+    """Write the draws as adapters, and return how vLLM is asked for each."""
     from vllm.lora.request import LoRARequest
 
-    return [LoRARequest(place.name, number, str(place)) for number, place in enumerate(places, start=1)]
+    asked = []
+    for number in range(draws.num_draws):
+        place = folder / f"draw-{number}"
+        save_adapter(place, language_model.model, draws.posterior, number, language_model.name, None)
+        asked.append(LoRARequest(place.name, number + 1, str(place)))
+    return asked
