@@ -75,32 +75,23 @@ def watch(model: PreTrainedModel, ids: Tensor) -> Tensor:
     Raises:
         TokurError: the model has no body of its own.
     """
-    embeddings = model.get_input_embeddings()
-    path: list[nn.Module] = []
-    working: set[nn.Module] = set()
-    bodies: list[nn.Module] = []
+    names = {module: name for name, module in model.named_modules()}
+    entered: list[nn.Module] = []
 
     def enter(module: nn.Module, _arguments: object) -> None:
-        path.append(module)
-        working.add(module)
-        if module is embeddings and len(path) > 2:
-            bodies.append(path[1])
+        entered.append(module)
 
-    def leave(_module: nn.Module, _arguments: object, _output: object) -> None:
-        path.pop()
-
-    handles: list[Any] = []
-    names = {module: name for name, module in model.named_modules()}
+    handles = [module.register_forward_pre_hook(enter) for module in names]
     try:
-        for module in names:
-            handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
         logits: Tensor = model(input_ids=ids).logits
     finally:
         for handle in handles:
             handle.remove()
-    if not bodies:
+    embeddings = model.get_input_embeddings()
+    body = next((module for module in entered[1:] if embeddings in set(module.modules())), embeddings)
+    if body is embeddings:
         raise TokurError("its hidden states cannot be told from its logits")
-    _seen[model] = Parts(names[bodies[0]], frozenset(names[module] for module in working))
+    _seen[model] = Parts(names[body], frozenset(names[module] for module in entered))
     return logits
 
 
