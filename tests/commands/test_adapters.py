@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from tests.engine import oracle
-from tests.engine.model.test_adapters import LORA, save_adapter
+from tests.engine.loading import LORA, save_adapter
 from tests.helpers import parsed, records, write_lines
 from tests.tiny import quiet_model, tiny_tokenizer
 

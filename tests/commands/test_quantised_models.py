@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.engine.model.test_quantised import plain_model
+from tests.engine.loading import plain_model
 from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_tokenizer
 

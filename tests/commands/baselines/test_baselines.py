@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from tests.engine.baselines.test_yes_no import by_hand
+from tests.engine.baselines.plain import by_hand
 from tests.helpers import parsed, records, turn_of, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.commands.baselines.questions import P_TRUE, question_of

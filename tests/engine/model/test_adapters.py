@@ -1,6 +1,5 @@
 """Models that are kept as an adapter on a base: merged, they are what PEFT makes of the two."""
 
-import copy
 import json
 import math
 
@@ -9,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.engine import oracle
-from tests.engine.model.test_load import IDS, load
+from tests.engine.loading import IDS, KINDS, LORA, load, save_adapter
 from tests.tiny import tiny_model, tiny_model_folder, tiny_tokenizer
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -17,32 +16,7 @@ from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
-peft = pytest.importorskip("peft")
 RESPONSE = TokenizedResponse([5, 77, 130, 9], [201, 33, 34, 60])
-LORA = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "k_proj", "down_proj"]}
-KINDS = {
-    "lora": ("LoraConfig", LORA),
-    "dora": ("LoraConfig", LORA | {"use_dora": True}),
-    "with-a-head": ("LoraConfig", LORA | {"modules_to_save": ["lm_head"]}),
-    "ia3": ("IA3Config", {"target_modules": ["k_proj", "down_proj"], "feedforward_modules": ["down_proj"]}),
-    "oft": ("OFTConfig", {"oft_block_size": 8, "target_modules": ["q_proj", "k_proj"]}),
-}
-
-
-def save_adapter(folder, kind="lora", base=None, model=None):
-    """Save an adapter of random weights; return the model that has it beside its own, in float32."""
-    config, fields = KINDS[kind] if isinstance(kind, str) else kind
-    config = getattr(peft, config)(task_type="CAUSAL_LM", **fields)
-    torch.manual_seed(0)
-    beside = peft.get_peft_model(copy.deepcopy(model if model is not None else tiny_model()), config).eval()
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in beside.parameters():
-            if parameter.requires_grad:
-                parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
-    beside.peft_config["default"].base_model_name_or_path = None if base is None else str(base)
-    beside.save_pretrained(folder)
-    return beside
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,6 +11,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+from tests.engine.loading import IDS, load
 from tests.tiny import (
     CHAT_TEMPLATE,
     CONTEXT_LENGTH,
@@ -25,17 +26,10 @@ from tokur_cli.engine.model.load import load_language_model
 from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.records.errors import TokurError, UsageError
 
-IDS = torch.arange(40, 100)[None]
-
 
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("TOKUR_CACHE", str(tmp_path / "cache"))
-
-
-def load(place, *, progress=lambda _: None, **options):
-    fields = {"dtype": "float32", "device_map": "cpu"} | options
-    return load_language_model(ModelRequest(str(place), **fields), progress=progress)
 
 
 def edit_config(folder: Path, **fields) -> None:

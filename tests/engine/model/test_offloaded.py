@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.engine.model.test_adapters import save_adapter
-from tests.engine.model.test_load import load
+from tests.engine.loading import load, save_adapter
 from tests.helpers import parsed, records, write_lines
 from tests.tiny import quieten, tiny_model, tiny_tokenizer
 from tokur_cli.engine.forward.hooks import Draws

@@ -9,9 +9,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from tests.engine import oracle
-from tests.engine.model.test_adapters import LORA, save_adapter
-from tests.engine.model.test_load import load
-from tests.tiny import tiny_model, tiny_tokenizer
+from tests.engine.loading import LORA, load, plain_model, save_adapter
+from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model import quantised
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -23,7 +22,6 @@ from tokur_cli.records.errors import TokurError
 bitsandbytes = pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
 transformers = pytest.importorskip("transformers")
 
-SIZES = {"hidden_size": 64, "intermediate_size": 128}  # which the libraries' blocks divide
 RESPONSE = TokenizedResponse([5, 77, 130, 9], [201, 33, 34, 60])
 OTHERS = [TokenizedResponse([8, 9, 200 - n], [n, n + 1, n + 2, 40, 41]) for n in range(3)]
 FOUR_BITS = {"load_in_4bit": True, "bnb_4bit_compute_dtype": torch.float32}
@@ -31,17 +29,6 @@ KINDS = {
     "nf4": FOUR_BITS | {"bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
     "int8": {"load_in_8bit": True},
 }
-
-
-def plain_model(family="llama"):
-    """A tiny model that rounding moves little, with biases much larger than its weights where the family has any."""
-    model = tiny_model(family, **SIZES)
-    for parameter in model.parameters():
-        parameter *= 0.2 if parameter.ndim > 1 else 1
-    for name, parameter in model.named_parameters():
-        if name.endswith("bias"):
-            parameter *= 200
-    return model
 
 
 def quantise(model, kind, folder):

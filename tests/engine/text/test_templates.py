@@ -4,7 +4,7 @@ import pytest
 from tokenizers import pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from tests.engine.text.test_chat import PARTS, QUESTION
+from tests.engine.text.chats import PARTS, QUESTION
 from tests.tiny import tiny_tokenizer
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.text.chat import render

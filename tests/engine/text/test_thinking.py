@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.engine.text.test_chat import FAMILIES, MARKS, QUESTION, family
+from tests.engine.text.chats import FAMILIES, MARKS, QUESTION, family
 from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.prompt import with_reasoning
