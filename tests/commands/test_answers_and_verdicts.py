@@ -68,25 +68,6 @@ def test_labels_an_answer_and_its_verdict_are_the_same_everywhere(run_tokur, tmp
     assert ("✓ correct" in out, "✗ incorrect" in out) == (right is True, right is False)
 
 
-def test_labels_the_best_of_several_programs_may_be_any_and_programs_do_not_vote(run_tokur, tmp_path):
-    """The surest one has no number in it that could be taken for an answer."""
-    bodies, right = ["x + x", "x * 3", "x * 3"], [True, False, False]
-    records = [
-        scored(f"def f(x):\n    return {body}\n", sample, sample + 0.1, **CODE, correct=correct)
-        for sample, (body, correct) in enumerate(zip(bodies, right, strict=True))
-    ]
-    path = write_lines(tmp_path / "in.jsonl", records)
-    for keep in ("10%", "100%"):
-        code, out, err = run_tokur("select", path, "--method", "bon", "--keep", keep)
-        assert (code, json.loads(out)["response"]) == (0, records[0]["response"])
-        assert err == "tokur select: accuracy 100.00%, Pass@1 33.33%, Pass@3 100.00% (1 question)\n"
-    for method in ("maj", "wbon"):
-        code, out, err = run_tokur("select", path, "--method", method)
-        assert (code, out) == (1, "")
-        said = f"is code, and {method} counts equal answers, of which code has none: give --method bon"
-        assert err == f"tokur select: {path}:1: {said}\n"
-
-
 SEVERAL = DATA / "inspect_several.eval"
 RIGHT = {"C": 1.0, "I": 0.0, "N": 0.0}
 

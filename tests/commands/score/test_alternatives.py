@@ -56,30 +56,3 @@ def prompt_and_ids(record):
 
 def text_of(index):
     return tiny_tokenizer().decode([int(index)])
-
-
-def test_alternatives_of_a_log_those_are_taken_that_came(run_tokur, tmp_path):
-    def place(token, *others):
-        listed = [{"token": text, "logprob": float(np.log(p))} for text, p in others]
-        own = next((one["logprob"] for one in listed if one["token"] == token), -9.0)
-        return {"token": token, "logprob": own, "top_logprobs": listed}
-
-    content = [
-        place("It", ("It", 0.99), ("So", 0.005)),
-        place(" is", (" was", 0.5), (" is", 0.3), (" be", 0.1)),
-        place(" 7", (" 8", 0.99), (" 7", 0.005)),
-        {"token": "!", "logprob": -0.5, "top_logprobs": []},
-    ]
-    row = {"id": "a", "question": "?", "response": "It is 7!", "logprobs": {"content": content}}
-    path = write_lines(tmp_path / "in.jsonl", [row])
-    code, out, err = run_tokur("score", path, "--from-logprobs", "--alternatives", 2)
-    assert (code, err) == (0, "")
-    assert parsed(out)[0]["tokur"]["alternatives"] == {
-        "most": 2,
-        "at": [
-            {"token": 1, "text": [" was", " is"], "p": pytest.approx([0.5, 0.3])},
-            {"token": 2, "text": [" 8", " 7"], "p": pytest.approx([0.99, 0.005])},
-        ],
-    }
-    (without,) = parsed(run_tokur("score", path, "--from-logprobs")[1])
-    assert {**without["tokur"], "alternatives": parsed(out)[0]["tokur"]["alternatives"]} == parsed(out)[0]["tokur"]
