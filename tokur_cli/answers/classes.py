@@ -49,35 +49,28 @@ def answer_classes(answers: Sequence[str | None], equivalence: Equivalence) -> A
         answers: the texts as extracted; None or a blank text for no answer.
         equivalence: compares expressions; it is not asked while all answers are numbers, letters or words.
     """
-    forms = {answer: canonical(answer) for answer in set(answers) if answer is not None and answer.strip()}
-    keys = _Keys()
-    both: dict[Canonical, Canonical] = {}
+    forms = _lettered({answer: canonical(answer) for answer in set(answers) if answer is not None and answer.strip()})
+    classes = _classes(sorted(set(forms.values()), key=_plainness), equivalence)
+    shown: dict[Hashable, str] = {}
+    for answer, form in sorted(forms.items(), key=lambda item: (_plainness(item[1]), len(item[0]), item[0])):
+        shown.setdefault(classes[form], answer)
+    order = {key: rank for rank, key in enumerate(sorted(shown, key=lambda key: shown[key]))}
+    labels = [order[classes[forms[answer]]] if answer in forms else None for answer in answers]
+    return AnswerClasses(labels, sorted(shown.values()))
+
+
+def _lettered(forms: dict[str, Canonical]) -> dict[str, Canonical]:
+    """Return the forms of answers, with the letter in place of a value that another answer has beside it."""
+    letters: dict[Canonical, Canonical] = {}
     for form in sorted(set(forms.values()), key=_plainness):
         if form.beside and form.beside.kind in ("number", "expression"):
-            both.setdefault(form.beside, Canonical("choice", form.text, form.text))
-    lettered = {
-        answer: next((letter for value, letter in both.items() if compare_cheaply(value, form)), form)
+            letters.setdefault(form.beside, Canonical("choice", form.text, form.text))
+    return {
+        answer: form
+        if form.kind == "choice"
+        else next((letter for value, letter in letters.items() if compare_cheaply(value, form)), form)
         for answer, form in forms.items()
-        if form.kind != "choice"
     }
-    forms |= lettered
-    distinct = sorted(set(forms.values()), key=_plainness)
-    keys.add_numbers([form for form in distinct if form.number])
-    for form in distinct:
-        if form.kind in ("choice", "words"):
-            keys.put(form, (form.kind, form.text))
-        elif form.kind == "expression" and keys.knows("choice", form.text.upper()):
-            keys.put(form, ("choice", form.text.upper()))
-    keys.add_expressions([form for form in distinct if form not in keys.classes], equivalence)
-
-    shown: dict[int, str] = {}
-    for answer, form in sorted(forms.items(), key=lambda item: (_plainness(item[1]), len(item[0]), item[0])):
-        shown.setdefault(keys.classes[form], answer)
-    order = {number: rank for rank, number in enumerate(sorted(shown, key=lambda number: shown[number]))}
-    return AnswerClasses(
-        [order[keys.classes[forms[answer]]] if answer in forms else None for answer in answers],
-        sorted(shown.values()),
-    )
 
 
 def _plainness(form: Canonical) -> tuple[int, bool, int, bool, int, str, str]:
@@ -91,108 +84,83 @@ def _plainness(form: Canonical) -> tuple[int, bool, int, bool, int, str, str]:
     return kind, qualified, -long_places if long_places else -1_000_000, bare, len(form.text), form.text, form.latex
 
 
-class _Keys:
-    """Canonical forms and the class that each is in; a class can be found under several keys."""
+def _classes(forms: Sequence[Canonical], equivalence: Equivalence) -> dict[Canonical, Hashable]:
+    """Return what stands for the class of each form, of forms in the order of their plainness."""
+    known: dict[Hashable, Hashable] = {}  # each key, and what stands for its class
+    found: dict[Canonical, Hashable] = {}
 
-    def __init__(self) -> None:
-        self.classes: dict[Canonical, int] = {}
-        self._known: dict[Hashable, int] = {}
-        self._count = 0
+    def put(form: Canonical, *keys: Hashable) -> None:
+        """Put a form into the class of the first key that is known, else into a new one; its last key is then known."""
+        found[form] = next((known[key] for key in keys if key in known), keys[-1])
+        known.setdefault(keys[-1], found[form])
 
-    def knows(self, *key: Hashable) -> bool:
-        """Return whether a class has this key."""
-        return key in self._known
+    numbers = [(form, form.number) for form in forms if form.number]
+    plain: dict[Fraction, Number] = {}
+    for form, number in numbers:
+        if number.scale == 1 and not number.unit and number.rounded is None:
+            is_new = number.places >= MIN_PLACES and number.value not in plain
+            rounded = [value for value, other in plain.items() if is_new and numbers_equal(number, other)]
+            put(form, *rounded, number.value)
+            plain.setdefault(number.value, number)
+    for form, number in numbers:
+        if form not in found and not number.unit:
+            put(form, *_values(number), number.value * number.scale)
+    united = [(form, number) for form, number in numbers if form not in found]
+    for form, number in sorted(united, key=lambda item: known.keys().isdisjoint(_values(item[1]))):
+        put(form, *_values(number), _quantity(number.value * number.scale, number.unit))
+    for form in forms:
+        if form.kind in ("choice", "words"):
+            put(form, (form.kind, form.text))
+        elif form.kind == "expression" and ("choice", form.text.upper()) in known:
+            put(form, ("choice", form.text.upper()))
+    expressions = [form for form in forms if form not in found]
+    has_others = bool(known) or len({form.text for form in expressions}) > 1
+    _put_expressions(expressions, known, found, equivalence if has_others else None)
+    return found
 
-    def put(self, form: Canonical, *keys: Hashable) -> None:
-        """Put a form into the class of its first known key, or a new class, and make its first key known."""
-        found = next((self._known[key] for key in keys if key in self._known), None)
-        if found is None:
-            found = self._count
-            self._count += 1
-        self.classes[form] = found
-        self._known.setdefault(keys[0], found)
 
-    def add_numbers(self, forms: list[Canonical]) -> None:
-        numbers = [(form, form.number) for form in forms if form.number]
-        plain = [
-            (form, number)
-            for form, number in numbers
-            if number.scale == 1 and not number.unit and number.rounded is None
-        ]
-        self._add_plain(plain)
-        for form, number in numbers:
-            if not number.unit and (number.scale != 1 or number.rounded is not None):
-                self.put(form, *_values(number))
-        later = []
-        for form, number in numbers:
-            if number.unit:
-                bare = next((key for key in _values(number) if key in self._known), None)
-                if bare is None:
-                    later.append((form, number))
-                else:
-                    self.put(form, bare)
-                    self._known.setdefault(_quantity(number.value * number.scale, number.unit), self._known[bare])
-        for form, number in later:
-            assert number.unit is not None
-            self.put(form, _quantity(number.value * number.scale, number.unit))
+def _put_expressions(
+    forms: Sequence[Canonical],
+    known: dict[Hashable, Hashable],
+    found: dict[Canonical, Hashable],
+    equivalence: Equivalence | None,
+) -> None:
+    """Put expressions into classes by their text, then by their fingerprint where there is anything to compare with."""
+    distinct = {form.text: form for form in reversed(forms)}
+    short = [form for form in distinct.values() if len(form.text) <= MAX_SYMBOLIC_LENGTH]
+    prints = dict(zip(short, equivalence.fingerprints(short), strict=True)) if equivalence else {}
+    heads: dict[str, list[Canonical]] = {}
+    for form in forms:
+        first = distinct[form.text]
+        if first not in found:
+            found[first] = _class_of(first, prints.get(first), known, found, heads, equivalence)
+        found[form] = found[first]
 
-    def _add_plain(self, numbers: list[tuple[Canonical, Number]]) -> None:
-        """Add plain numbers by value, a decimal of six or more places by the first value that it abbreviates."""
-        values: dict[Fraction, Number] = {}
-        for form, number in numbers:
-            key = number.value
-            if number.places >= MIN_PLACES and key not in values:
-                key = next((value for value, other in values.items() if numbers_equal(number, other)), key)
-            values.setdefault(key, number)
-            self.put(form, key)
-            self._known.setdefault(number.value, self.classes[form])
 
-    def add_expressions(self, forms: list[Canonical], equivalence: Equivalence) -> None:
-        open_forms = []
-        for form in forms:
-            if len(form.text) > MAX_SYMBOLIC_LENGTH or (form.kind, form.text) in self._known:
-                self.put(form, (form.kind, form.text))
-            else:
-                self._known[form.kind, form.text] = self._count
-                self._count += 1
-                open_forms.append(form)
-        if not open_forms:
-            return
-        alone = self._count == 1
-        fingerprints = [None] * len(open_forms) if alone else equivalence.fingerprints(open_forms)
-        heads: dict[str, list[Canonical]] = {}
-        merged: dict[int, int] = {}
-        for form, fingerprint in zip(open_forms, fingerprints, strict=True):
-            own = self._known[form.kind, form.text]
-            merged[own] = self._same_as(form, fingerprint, own, heads, equivalence)
-        for form in forms:
-            if form not in self.classes:
-                self.classes[form] = merged[self._known[form.kind, form.text]]
-
-    def _same_as(
-        self,
-        form: Canonical,
-        fingerprint: str | None,
-        own: int,
-        heads: dict[str, list[Canonical]],
-        equivalence: Equivalence,
-    ) -> int:
-        """Return the class that an expression belongs to: one with its fingerprint, or its own."""
-        if fingerprint is None:
-            return own
-        if fingerprint.startswith("@"):
-            value = _exact(fingerprint)
-            key: Hashable = value
-            if form.unit and value not in self._known:
-                key = _quantity(value, form.unit) if isinstance(value, Fraction) else (form.unit, value)
-            return self._known.setdefault(key, own)
-        candidates = heads.setdefault(fingerprint, [])
-        outcomes = equivalence.compare_canonical([(head, form) for head in candidates])
-        for head, outcome in zip(candidates, outcomes, strict=True):
-            if outcome is Outcome.CORRECT:
-                return self._known[head.kind, head.text]
-        candidates.append(form)
-        return own
+def _class_of(
+    form: Canonical,
+    fingerprint: str | None,
+    known: dict[Hashable, Hashable],
+    found: dict[Canonical, Hashable],
+    heads: dict[str, list[Canonical]],
+    equivalence: Equivalence | None,
+) -> Hashable:
+    """Return what stands for the class of an expression: one with its fingerprint, or its own."""
+    if fingerprint is None or equivalence is None:
+        return form
+    if fingerprint.startswith("@"):
+        value: Fraction | str = fingerprint if ":" in fingerprint else Fraction(fingerprint[1:])  # 2+3 joins 5
+        key: Hashable = value
+        if form.unit and value not in known:
+            key = _quantity(value, form.unit) if isinstance(value, Fraction) else (form.unit, value)
+        return known.setdefault(key, form)
+    candidates = heads.setdefault(fingerprint, [])
+    outcomes = equivalence.compare_canonical([(head, form) for head in candidates])
+    for head, outcome in zip(candidates, outcomes, strict=True):
+        if outcome is Outcome.CORRECT:
+            return found[head]
+    candidates.append(form)
+    return form
 
 
 def _values(number: Number) -> list[Fraction]:
@@ -205,10 +173,5 @@ def _values(number: Number) -> list[Fraction]:
     return values
 
 
-def _quantity(value: Fraction, unit: Unit) -> Hashable:
-    return unit.dimension, value * unit.factor
-
-
-def _exact(fingerprint: str) -> Fraction | str:
-    """Return the key of a fingerprint: the number where it is one, so that ``2+3`` joins the class of 5."""
-    return fingerprint if ":" in fingerprint else Fraction(fingerprint[1:])
+def _quantity(value: Fraction, unit: Unit | None) -> Hashable:
+    return unit and (unit.dimension, value * unit.factor)

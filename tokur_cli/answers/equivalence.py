@@ -18,7 +18,6 @@ other way. Because signs and units may be left out it is not transitive; ``class
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -66,20 +65,14 @@ MIN_PLACES = 6
 """From how many decimals on a decimal may stand for the number that it abbreviates."""
 
 _MIN_SIGNIFICAND = 10**5
-_REMEMBERED = 100_000  # symbolic comparisons, of which the least recently used go first
+_REMEMBERED = 100_000  # symbolic comparisons; then all are forgotten
 
 
 def numbers_equal(first: Number, second: Number) -> bool:
     """Return whether two numbers are the same by the rules in this module's docstring."""
-    return any(_equal(one, other) for one in _readings(first) for other in _readings(second))
-
-
-def _readings(number: Number) -> list[Number]:
-    """Return a number, and the rounding beside it as a number of its own."""
-    return [number] if number.rounded is None else [number, replace(number, value=number.rounded, rounded=None)]
-
-
-def _equal(first: Number, second: Number) -> bool:
+    for one, other in ((first, second), (second, first)):
+        if one.rounded is not None and numbers_equal(replace(one, value=one.rounded, rounded=None), other):
+            return True
     if first.name and second.name and first.name != second.name:
         return False
     first_factor = second_factor = Fraction(1)
@@ -122,7 +115,7 @@ def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
         if one.kind == "choice" and one.beside:
             beside = (one.beside, other) if one is reference else (other, one.beside)
             return other.text.upper() == one.text or compare_cheaply(*beside)
-    if reference.kind == answer.kind and reference.text == answer.text:
+    if reference.kind == answer.kind and reference.text in (answer.text, f"[{answer.text}]"):  # a list as Python has it
         return True
     if _is_prose(reference) and _is_prose(answer) and name_of(reference.text) == name_of(answer.text):
         return True
@@ -158,7 +151,7 @@ class Equivalence:
 
     def __init__(self, workers: WorkerPool | None = None) -> None:
         self._workers = workers or WorkerPool()
-        self._known: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+        self._known: dict[tuple[str, ...], Any] = {}
 
     def __enter__(self) -> Equivalence:
         return self
@@ -177,18 +170,14 @@ class Equivalence:
     def compare_canonical(self, pairs: Sequence[tuple[Canonical, Canonical]]) -> list[Outcome]:
         """Compare answers that are in canonical form already, as ``compare`` does."""
         outcomes: list[Outcome | None] = []
-        asked: dict[tuple[str, ...], dict[str, Any]] = {}
-        for pair in pairs:
-            same = compare_cheaply(*pair)
-            reference, answer = _compared(pair)
+        asked: list[tuple[str, ...]] = []
+        for reference, answer in pairs:
+            same = compare_cheaply(reference, answer)
             outcomes.append(None if same is None else Outcome.CORRECT if same else Outcome.INCORRECT)
-            if same is None:
-                asked[reference.latex, answer.latex] = {"gold": reference.latex, "answer": answer.latex}
-        replies = self._ask(asked)
-        return [
-            outcome if outcome is not None else _comparison(replies[reference.latex, answer.latex])
-            for outcome, (reference, answer) in zip(outcomes, map(_compared, pairs), strict=True)
-        ]
+            if same is None:  # of a choice, what stands beside its letter
+                asked.append(((reference.beside or reference).latex, (answer.beside or answer).latex))
+        replies = iter(self._ask(asked, ("gold", "answer")))
+        return [_comparison(next(replies)) if outcome is None else outcome for outcome in outcomes]
 
     def fingerprints(self, answers: Sequence[Canonical]) -> list[str | None]:
         """Return a text for each answer, different for answers that are not the same; None where there is none.
@@ -196,28 +185,18 @@ class Equivalence:
         Args:
             answers: expressions; math-verify reads each once.
         """
-        replies = self._ask({(answer.latex,): {"text": answer.latex} for answer in answers})
-        found = [replies[answer.latex,] for answer in answers]
+        found = self._ask([(answer.latex,) for answer in answers], ("text",))
         return [None if isinstance(reply, OutOfLimits) else reply for reply in found]
 
-    def _ask(self, asked: dict[tuple[str, ...], dict[str, Any]]) -> dict[tuple[str, ...], Any]:
+    def _ask(self, asked: Sequence[tuple[str, ...]], names: tuple[str, ...]) -> list[Any]:
         """Return the replies to all questions; only those not yet known go to the workers."""
-        replies = {key: self._known[key] for key in asked if key in self._known}
-        for key in replies:
-            self._known.move_to_end(key)
-        unknown = [key for key in asked if key not in replies]
+        unknown = [key for key in dict.fromkeys(asked) if key not in self._known]
         if unknown:
-            replies.update(zip(unknown, self._workers.map(asked[key] for key in unknown), strict=True))
-            self._known.update((key, replies[key]) for key in unknown)
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        return replies
-
-
-def _compared(pair: tuple[Canonical, Canonical]) -> tuple[Canonical, Canonical]:
-    """Return what math-verify is to compare of two answers: of a choice, what stands beside its letter."""
-    reference, answer = (form.beside or form for form in pair)
-    return reference, answer
+            if len(self._known) > _REMEMBERED:
+                self._known = {key: self._known[key] for key in asked if key in self._known}
+            replies = self._workers.map(dict(zip(names, key, strict=True)) for key in unknown)
+            self._known.update(zip(unknown, replies, strict=True))
+        return [self._known[key] for key in asked]
 
 
 def _comparison(reply: object) -> Outcome:

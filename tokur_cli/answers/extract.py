@@ -65,6 +65,7 @@ ExtractionRule = Literal[
     "verdict",
     "whole",
     "closing",
+    "pattern",
 ]
 
 AnswerType = Literal["choice", "verdict", "value", "words"]

@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from tokur_cli.answers.equivalence import Equivalence, Outcome
-from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_of
+from tokur_cli.answers.extract import Extraction, extract_answer, reference_answer, wanted_of
 from tokur_cli.answers.reasoning_gym import answer_to, quality_of, task_of
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.formats import verdicts_of
@@ -47,13 +47,7 @@ _PLACEHOLDERS = ("proof", "notfound")
 
 _BATCH = 1024
 _PATTERN_SECONDS = 5.0
-_PRECEDENCE = (
-    Outcome.CORRECT,
-    Outcome.TIMEOUT,
-    Outcome.INCORRECT,
-    Outcome.NO_ANSWER,
-    Outcome.UNPARSABLE_REFERENCE,
-)
+_PRECEDENCE = (Outcome.CORRECT, Outcome.TIMEOUT, Outcome.INCORRECT, Outcome.UNPARSABLE_REFERENCE)
 """Which outcome stands where there are several references: the first of these."""
 
 _CODE_FIELDS = ("prompt", "test", "entry_point")
@@ -75,19 +69,6 @@ class Label:
     def correct(self) -> bool | None:
         """Whether it says right or wrong, and which; None for null and for what is in between."""
         return bool(self.value) if self.value in (0.0, 1.0) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer of a response.
-
-    Attributes:
-        text: as it stands there.
-        is_marked: whether the response says that this is its answer.
-    """
-
-    text: str
-    is_marked: bool
 
 
 @dataclass(slots=True)
@@ -148,7 +129,7 @@ class LabelRule:
     may_run_code: bool = False
     is_strict: bool = True
 
-    def answer(self, record: Record) -> Answer | None:
+    def answer(self, record: Record) -> Extraction | None:
         """Return the answer of a record's response; None where it gives none, and where it is code."""
         if is_code(record):
             return None
@@ -157,12 +138,10 @@ class LabelRule:
                 text = last_match(self.pattern, record.response)
             except RecordError as error:
                 raise record.error(error.message) from None
-            return None if text is None else Answer(text, is_marked=True)
+            return None if text is None else Extraction(text, "pattern")
         if task_of(record.fields) is not None:
-            found = answer_to(record.fields, record.response)
-        else:
-            found = extract_answer(record.response, wanted=wanted_of(record.references))
-        return None if found is None else Answer(found.text, found.rule != "closing")
+            return answer_to(record.fields, record.response)
+        return extract_answer(record.response, wanted=wanted_of(record.references))
 
     def label(self, record: Record, *, answers: bool = True) -> Labelled:
         """Return a record with its label, or with what its label awaits.
@@ -220,8 +199,8 @@ def is_code(record: Record) -> bool:
     return all(isinstance(record.get(field), str) for field in _CODE_FIELDS)
 
 
-def _is_unmarked(answer: Answer | None, references: Sequence[str]) -> bool:
-    is_marked = answer is not None and answer.is_marked
+def _is_unmarked(answer: Extraction | None, references: Sequence[str]) -> bool:
+    is_marked = answer is not None and answer.rule != "closing"
     return not is_marked and bool(references) and all(map(_WORDS.fullmatch, references))
 
 
@@ -291,26 +270,20 @@ def grade(items: Iterable[tuple[str | None, object]], equivalence: Equivalence) 
     """
     stream = iter(items)
     while batch := list(islice(stream, _BATCH)):
-        golds = [value if isinstance(value, list) else [value] for _, value in batch]
-        pairs = [(answer, gold) for (answer, _), several in zip(batch, golds, strict=True) for gold in several]
-        outcomes = iter(_grade_batch(pairs, equivalence))
-        for several in golds:
-            found = {next(outcomes) for _ in several} or {Outcome.UNPARSABLE_REFERENCE}
-            yield min(found, key=_PRECEDENCE.index)
+        golds = [_golds(reference) for _, reference in batch]
+        pairs = zip(batch, golds, strict=True)
+        compared = iter(equivalence.compare((one, answer) for (answer, _), gold in pairs if answer for one in gold))
+        for (answer, _), gold in zip(batch, golds, strict=True):
+            if gold and answer:
+                yield min((next(compared) for _ in gold), key=_PRECEDENCE.index)
+            else:
+                yield Outcome.NO_ANSWER if gold else Outcome.UNPARSABLE_REFERENCE
 
 
-def _grade_batch(batch: list[tuple[str | None, object]], equivalence: Equivalence) -> list[Outcome]:
-    golds = [reference_answer(reference) for _, reference in batch]
-    pairs = [
-        (gold, answer)
-        for (answer, _), gold in zip(batch, golds, strict=True)
-        if gold is not None and answer is not None
-    ]
-    compared = iter(equivalence.compare(pairs))
-    return [
-        Outcome.UNPARSABLE_REFERENCE if gold is None else Outcome.NO_ANSWER if answer is None else next(compared)
-        for (answer, _), gold in zip(batch, golds, strict=True)
-    ]
+def _golds(reference: object) -> list[str]:
+    """Return the right answers that a reference names."""
+    found = map(reference_answer, reference if isinstance(reference, list) else [reference])
+    return [gold for gold in found if gold is not None]
 
 
 def answer_pattern(pattern: str, option: str) -> Any:

@@ -4,8 +4,8 @@ Expressions may never end or eat all memory, and nothing but the end of its proc
 first worker starts with the first comparison that needs one (about 0.4 s), so answers that are plain numbers never pay
 for it. Each answers one JSON request a line. Its address space is limited, and the kernel's timers kill it (the default
 action of SIGPROF and SIGALRM): one when a request has taken its processor time, so that a verdict does not depend on
-what else the machine does; the other by the clock, shortly after its parent should have, so that it cannot outlive a
-parent that was killed.
+what else the machine does; the other by the clock. Nobody else has to watch it: it cannot outlive a parent that was
+killed by more than that.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import contextlib
 import json
 import logging
 import os
-import selectors
+import queue
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 from tokur_cli.records.errors import TokurError
 
-START_SECONDS = 60.0
+START_SECONDS = 60
 """How long a worker may take to import math-verify before that is an error."""
 PATIENCE = 12.0
 """By the clock a request may take this many times its processor time: a busy machine lets a worker wait."""
@@ -41,52 +41,8 @@ class OutOfLimits(NamedTuple):
     limit: str
 
 
-class _Worker:
-    """One child process and the request it is working on."""
-
-    def __init__(self, seconds: float, memory_bytes: int) -> None:
-        limits = map(str, (seconds, seconds * PATIENCE, memory_bytes))
-        arguments = [*limits, json.dumps([os.path.abspath(path) for path in sys.path])]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _START, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._requests, self.replies = self._process.stdin, self._process.stdout
-        self.ready = False
-        self.number: int | None = None
-        self.deadline = time.monotonic() + START_SECONDS
-
-    def send(self, number: int, request: Mapping[str, Any], seconds: float) -> None:
-        self.number = number
-        self.deadline = time.monotonic() + seconds * PATIENCE
-        with contextlib.suppress(BrokenPipeError):  # its death shows when the reply is read
-            self._requests.write(json.dumps(request).encode() + b"\n")
-
-    def receive(self) -> Any:
-        """Return the reply, or ``OutOfLimits`` where the worker died over the request."""
-        line = b""
-        while not line.endswith(b"\n"):
-            chunk = os.read(self.replies.fileno(), 65_536)
-            if not chunk:
-                ended_by = -self._process.wait()
-                return OutOfLimits("time" if ended_by in (signal.SIGPROF, signal.SIGALRM) else "memory")
-            line += chunk
-        return json.loads(line)
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self.replies.close()
-        self._requests.close()
-
-
 class WorkerPool:
-    """Answers requests in worker processes under a time and a memory limit; use it as a context manager.
+    """Answers requests in worker processes under a time and a memory limit.
 
     Args:
         count: the most processes; by default as many as there are processors for this process, at most 8.
@@ -95,20 +51,13 @@ class WorkerPool:
     """
 
     def __init__(self, count: int | None = None, *, seconds: float = 5.0, memory_bytes: int = 1 << 30) -> None:
-        self.count = count or min(8, _processors())
-        self.seconds = seconds
-        self.memory_bytes = memory_bytes
-        self._workers: list[_Worker] = []
-        self._selector = selectors.DefaultSelector()
-
-    def __enter__(self) -> WorkerPool:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+        self.count = count or min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4)
+        self._limits = [str(limit) for limit in (seconds, seconds * PATIENCE, memory_bytes)]
+        self._workers: set[subprocess.Popen[bytes]] = set()
+        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
 
     def close(self) -> None:
-        """End all workers, whatever they are doing."""
+        """End all workers."""
         for worker in list(self._workers):
             self._drop(worker)
 
@@ -121,69 +70,56 @@ class WorkerPool:
         Raises:
             TokurError: a worker does not start.
         """
-        waiting = list(enumerate(requests))[::-1]
-        replies: list[Any] = [None] * len(waiting)
+        waiting = list(requests)
+        with ThreadPoolExecutor(min(self.count, 1 + len(waiting) // _WORTH_A_WORKER)) as threads:
+            try:
+                return list(threads.map(self._reply, waiting))
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                for worker in list(self._workers):
+                    worker.kill()
+                raise
+
+    def _reply(self, request: Mapping[str, Any]) -> Any:
+        """Return a worker's reply to a request; a worker that died over it is not used again."""
         try:
-            self._feed(waiting)
-            while waiting or any(worker.number is not None for worker in self._workers):
-                for worker, reply in self._collect():
-                    if worker.number is not None:
-                        replies[worker.number] = reply
-                        worker.number = None
-                    if isinstance(reply, OutOfLimits):
-                        self._drop(worker)
-                self._feed(waiting)
-        except BaseException:
-            self.close()  # a worker that still holds an old request would answer it to the next call
-            raise
-        return replies
+            worker = self._idle.get_nowait()
+        except queue.Empty:
+            worker = self._start()
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # its death shows when the reply is read
+            worker.stdin.write(json.dumps(request).encode() + b"\n")
+        line = worker.stdout.readline()
+        reply = json.loads(line) if line.endswith(b"\n") else None
+        if not line.endswith(b"\n") or reply == "memory":
+            ended_by = -self._drop(worker)
+            return OutOfLimits("time" if ended_by in (signal.SIGPROF, signal.SIGALRM) else "memory")
+        self._idle.put(worker)
+        return reply
 
-    def _feed(self, waiting: list[tuple[int, Mapping[str, Any]]]) -> None:
-        """Give every idle worker a request; start one more worker if many are left and none is starting."""
-        for worker in self._workers:
-            if waiting and worker.ready and worker.number is None:
-                worker.send(*waiting.pop(), self.seconds)
-        enough = len(self._workers) >= min(self.count, 1 + len(waiting) // _WORTH_A_WORKER)
-        if waiting and not enough and all(worker.ready for worker in self._workers):
-            worker = _Worker(self.seconds, self.memory_bytes)
-            self._workers.append(worker)
-            self._selector.register(worker.replies, selectors.EVENT_READ, worker)
+    def _start(self) -> subprocess.Popen[bytes]:
+        arguments = [*self._limits, json.dumps([os.path.abspath(path) for path in sys.path])]
+        worker = subprocess.Popen(
+            [sys.executable, "-c", _START, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+        )
+        self._workers.add(worker)
+        assert worker.stdout is not None
+        if worker.stdout.readline() != b'"ready"\n':
+            self._drop(worker)
+            raise TokurError("symbolic comparison does not start: is math-verify installed and importable?")
+        return worker
 
-    def _collect(self) -> Iterator[tuple[_Worker, Any]]:
-        """Wait for replies or the next deadline, and give out what there is."""
-        working = [worker for worker in self._workers if worker.number is not None or not worker.ready]
-        patience = min(worker.deadline for worker in working) - time.monotonic()
-        for key, _ in self._selector.select(max(0.0, patience)):
-            worker: _Worker = key.data
-            reply = worker.receive()
-            if worker.ready:
-                yield worker, OutOfLimits("memory") if reply == "memory" else reply
-            elif reply == "ready":
-                worker.ready = True
-            else:
-                raise TokurError("symbolic comparison cannot start: is math-verify installed and importable?")
-        now = time.monotonic()
-        for worker in working:
-            if worker.deadline < now:
-                if not worker.ready:
-                    raise TokurError(f"symbolic comparison did not start within {START_SECONDS:.0f} s")
-                if worker.number is not None:
-                    yield worker, OutOfLimits("time")
-
-    def _drop(self, worker: _Worker) -> None:
-        self._selector.unregister(worker.replies)
-        self._workers.remove(worker)
-        worker.stop()
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-GRACE_SECONDS = 1.0
-"""How much later than the parent's deadline the kernel kills the worker."""
+    def _drop(self, worker: subprocess.Popen[bytes]) -> int:
+        """End a worker and return its exit status, that of its own end where it has ended already."""
+        self._workers.discard(worker)
+        with worker:
+            worker.kill()
+        return worker.returncode
 
 
 def main() -> None:
@@ -192,22 +128,26 @@ def main() -> None:
     ``argv`` holds the seconds of processor time and of the clock for each, and bytes of address space in all.
     """
     seconds, patience, memory = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+    for limit in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(limit, signal.SIG_DFL)
+    signal.alarm(START_SECONDS)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     import resource
 
-    requests, replies = _private_pipes()
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)  # what a library prints goes nowhere
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":  # macOS does not enforce RLIMIT_AS: there the time limit alone bounds a comparison
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    for limit in (signal.SIGPROF, signal.SIGALRM):
-        signal.signal(limit, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     import math_verify
 
     logging.disable(logging.CRITICAL)  # math-verify warns that its own timeout, which cannot be used here, is off
-    _send(replies, "ready")
+    replies.write(b'"ready"\n')
     for line in requests:
         signal.setitimer(signal.ITIMER_PROF, seconds)
-        signal.setitimer(signal.ITIMER_REAL, patience + GRACE_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, patience)
         request = json.loads(line)
         try:
             reply: Any = _verify(math_verify, **request) if "gold" in request else _fingerprint(math_verify, **request)
@@ -218,21 +158,7 @@ def main() -> None:
         # math-verify swallows MemoryError here and there; its False is then worth nothing.
         if not reply and sys.platform == "linux" and _peak_memory() > 0.9 * memory:
             reply = "memory"
-        _send(replies, reply)
-
-
-def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Return standard input and output for our protocol alone: what a library prints goes nowhere."""
-    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
-    return requests, replies
-
-
-def _send(replies: BinaryIO, reply: Any) -> None:
-    replies.write(json.dumps(reply).encode() + b"\n")
-    replies.flush()
+        replies.write(json.dumps(reply).encode() + b"\n")
 
 
 def _peak_memory() -> int:
@@ -346,12 +272,12 @@ def _unequal(first: Any, second: Any) -> bool:
     if first.has(sympy.Float) or second.has(sympy.Float):
         one, other = first.evalf(50), second.evalf(50)
         return bool(abs(one - other) > max(abs(one), abs(other)) / 1000)
-    return not _is_zero((first - second).evalf(50))
+    return not all(map(_is_zero, (first - second).evalf(50).as_real_imag()))
 
 
-def _is_zero(value: Any) -> bool:
-    """Return whether a number is zero, or as far as sympy can tell: its digits are then of precision 1."""
-    return all(part == 0 or getattr(part, "_prec", 0) == 1 for part in value.as_real_imag())
+def _is_zero(part: Any) -> bool:
+    """Return whether a real number is zero, or as far as sympy can tell: its digits are then of precision 1."""
+    return part == 0 or getattr(part, "_prec", 0) == 1
 
 
 def _hold_relation(expressions: list[Any]) -> bool:
@@ -384,7 +310,7 @@ def _fingerprint(math_verify: Any, text: str) -> str | None:
 
 
 def _print(expression: Any) -> str:
-    """Return the exact value, or free symbols and the value at a fixed point; for lists and relations, their parts.
+    """Return ``@`` and the value of an expression, or the prints of a list's elements, sorted.
 
     Only a fingerprint that begins with ``@`` decides by itself; others say which answers are worth comparing.
     """
@@ -393,30 +319,26 @@ def _print(expression: Any) -> str:
     if isinstance(expression, sympy.Eq) and isinstance(expression.lhs, sympy.Symbol):
         return _print(expression.rhs)  # a name on one side alone is not compared
     if isinstance(expression, sympy.Expr):
-        value = sympy.nsimplify(expression.doit(), rational=True)
-        if not value.free_symbols and not value.is_Rational:
-            value = value.expand()
-        if value.is_Rational:
-            return f"@{value}"
-        symbols = ",".join(sorted(map(str, value.free_symbols)))
-        return f"@{symbols}:{_digits(_at_a_point(value).evalf(50))}"
+        return f"@{_digits(expression)}"
     if isinstance(expression, sympy.Interval):
         return f"list {sorted([_print(expression.start), _print(expression.end)])}"
-    if isinstance(expression, (sympy.Tuple, sympy.Set)):
-        return f"list {sorted(map(_print, expression.args))}"
-    if isinstance(expression, sympy.MatrixBase):
-        return f"matrix {expression.shape} {[_print(entry) for entry in expression]}"
+    if isinstance(expression, (sympy.Tuple, sympy.Set, sympy.MatrixBase)):
+        elements = expression if isinstance(expression, sympy.MatrixBase) else expression.args
+        return f"list {sorted(map(_print, elements))}"
     return "relation"
 
 
-def _digits(value: Any) -> str:
-    real, imaginary = value.as_real_imag()
-    if not (real.is_Float or real.is_Rational) or not (imaginary.is_Float or imaginary.is_Rational):
-        raise ValueError("not a number")
-    return f"{_round(real)},{_round(imaginary)}"
-
-
-def _round(part: Any) -> str:
+def _digits(expression: Any) -> str:
+    """Return the exact value of a rational number, else free symbols and 25 digits of the value at a fixed point."""
     import sympy
 
-    return "0" if _is_zero(part) else str(sympy.Float(part, 25))
+    value = sympy.nsimplify(expression.doit(), rational=True)
+    if not value.free_symbols and not value.is_Rational:
+        value = value.expand()
+    if value.is_Rational:
+        return str(value)
+    parts = _at_a_point(value).evalf(50).as_real_imag()
+    if not all(part.is_Float or part.is_Rational for part in parts):
+        raise ValueError("not a number")
+    symbols = ",".join(sorted(map(str, value.free_symbols)))
+    return f"{symbols}:{','.join('0' if _is_zero(part) else str(sympy.Float(part, 25)) for part in parts)}"
