@@ -2,8 +2,10 @@ import pytest
 
 from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.answers.extract import extract_answer, wanted_by
-from tokur_cli.answers.grading import grade
+from tokur_cli.answers.grading import Label, LabelRule, grade, label_of
 from tokur_cli.answers.symbolic import OutOfLimits
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
 
 
 def answered(response, reference):
@@ -11,49 +13,40 @@ def answered(response, reference):
     return None if found is None else found.text, reference
 
 
-def test_outcomes_stay_apart():
-    items = [
-        (r"\boxed{18}", "18"),
-        (r"\boxed{19}", "18"),
-        ("I cannot tell.", "18"),
-        (r"\boxed{18}", None),
-        (r"\boxed{18}", r"\frac{"),
-        ("I pick option B.", "(B)"),
-    ]
+def test_grade_keeps_outcomes_apart():
+    items = {
+        (r"\boxed{18}", "18"): Outcome.CORRECT,
+        (r"\boxed{19}", "18"): Outcome.INCORRECT,
+        ("I cannot tell.", "18"): Outcome.NO_ANSWER,
+        (r"\boxed{18}", None): Outcome.UNPARSABLE_REFERENCE,
+        (r"\boxed{18}", r"\frac{"): Outcome.UNPARSABLE_REFERENCE,
+        ("I pick option B.", "(B)"): Outcome.CORRECT,
+    }
     with Equivalence() as equivalence:
         outcomes = list(grade((answered(*item) for item in items), equivalence))
-    correct, incorrect, none, unparsable = (
-        Outcome.CORRECT,
-        Outcome.INCORRECT,
-        Outcome.NO_ANSWER,
-        Outcome.UNPARSABLE_REFERENCE,
-    )
-    assert outcomes == [correct, incorrect, none, unparsable, unparsable, correct]
+        assert list(grade([("5", ["4", "5"]), ("6", ["4", None])], equivalence)) == [Outcome.CORRECT, Outcome.INCORRECT]
+    assert outcomes == [*items.values()]
     assert [outcome.correct for outcome in outcomes] == [True, False, False, None, None, True]
 
 
 class TiredWorkers:
     """Workers that give up on everything."""
 
-    def __init__(self, limit):
-        self.limit = limit
-
     def map(self, requests):
-        return [OutOfLimits(self.limit) for _ in requests]
+        return [OutOfLimits("time") for _ in requests]
 
     def close(self):
         pass
 
 
-@pytest.mark.parametrize("limit", ["time", "memory"])
-def test_a_comparison_that_ends_without_a_verdict_counts_neither_as_right_nor_as_wrong(limit):
-    with Equivalence(TiredWorkers(limit)) as equivalence:
+def test_grade_counts_a_comparison_without_a_verdict_neither_way():
+    with Equivalence(TiredWorkers()) as equivalence:
         hopeless, fine = grade([("x(x+3)", "x^2 + 3x"), ("18", "18")], equivalence)
     assert (hopeless, hopeless.correct) == (Outcome.TIMEOUT, None)
     assert fine.correct is True
 
 
-def test_grading_streams_and_keeps_the_order():
+def test_grade_streams_and_keeps_the_order():
     taken = []
 
     def endless():
@@ -63,6 +56,41 @@ def test_grading_streams_and_keeps_the_order():
 
     with Equivalence() as equivalence:
         grades = grade(endless(), equivalence)
-        first = [next(grades).correct for _ in range(6)]
-    assert first == [True, False, True, False, True, False]
+        assert [next(grades).correct for _ in range(6)] == [True, False] * 3
     assert len(taken) < 5000
+
+
+@pytest.mark.parametrize(
+    ("record", "field", "label"),
+    [
+        ({"correct": True, "quality": 0.5}, None, Label(1.0, "correct")),
+        ({"correct": None}, None, Label(None, "correct")),
+        ({"quality": 1}, None, Label(1.0, "quality")),
+        ({"response": "A: 5", "reference": "5"}, None, None),
+        ({"exact_match": 1.0, "correct": False}, "exact_match", Label(1.0, "exact_match")),
+        ({"scores.f1": 0.6, "scores": {"f1": 0.4}}, "scores.f1", Label(0.6, "scores.f1")),
+    ],
+)
+def test_label_of_takes_the_label_that_the_record_brings(record, field, label):
+    assert label_of(record, field) == label
+
+
+@pytest.mark.parametrize(
+    ("record", "field", "message"),
+    [
+        ({"correct": 1}, None, '"correct" must be true or false, not 1'),
+        ({"quality": float("nan")}, None, "from 0 to 1"),
+        ({"quality": "x" * 99}, None, r"\.\.\."),
+        ({"judge": 3}, "judge.score", '"judge.score" is missing'),
+    ],
+)
+def test_label_of_names_the_field_that_holds_none(record, field, message):
+    with pytest.raises(RecordError, match=message):
+        label_of(record, field)
+
+
+def test_label_rule_has_no_label_for_a_reference_that_is_none():
+    for reference in ("proof", "notfound"):
+        record = Record.of({"response": "Clear, so the claim holds.", "reference": reference}, None, None)
+        labelled = LabelRule().label(record)
+        assert (labelled.outcome, labelled.awaits) == (Outcome.PLACEHOLDER, None)

@@ -17,11 +17,9 @@ Decisions, where more than one reading is possible:
 
 from __future__ import annotations
 
-import contextlib
 import re
 import unicodedata
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from typing import Literal
 
@@ -62,28 +60,12 @@ class Canonical:
         return self.number.unit if self.number else self.written_unit
 
 
+_COMMANDS = {"×": "times", "·": "cdot", "π": "pi", "√": "sqrt", "≤": "le", "≥": "ge", "≠": "ne", "∞": "infty"}
+_FRACTIONS = {"½": (1, 2), "¼": (1, 4), "¾": (3, 4), "⅓": (1, 3), "⅔": (2, 3)}
 _CHARACTERS = str.maketrans(
-    {
-        "–": "-",
-        "—": "-",
-        "×": r"\times ",
-        "·": r"\cdot ",
-        "÷": "/",
-        "π": r"\pi ",
-        "√": r"\sqrt ",
-        "≤": r"\le ",
-        "≥": r"\ge ",
-        "≠": r"\ne ",
-        "∞": r"\infty ",
-        "½": r"\frac{1}{2}",
-        "¼": r"\frac{1}{4}",
-        "¾": r"\frac{3}{4}",
-        "⅓": r"\frac{1}{3}",
-        "⅔": r"\frac{2}{3}",
-        "\u00a0": " ",
-        "\u2009": " ",
-        "\u202f": " ",
-    }
+    {"–": "-", "—": "-", "÷": "/"}
+    | {character: rf"\{command} " for character, command in _COMMANDS.items()}
+    | {character: rf"\frac{{{top}}}{{{bottom}}}" for character, (top, bottom) in _FRACTIONS.items()}
 )
 
 _SPACING = re.compile(
@@ -136,7 +118,6 @@ _CHOICE = re.compile(
     re.DOTALL,
 )
 _LETTER_AS_TEXT = re.compile(r"\\text\{\s*\(?[A-Ja-j]\s*[).:]?\s*\}\s*(?=\S)")
-_OTHER_LETTER = re.compile(r"\(\s*([^\W\d_A-Za-zα-ωΑ-Ω])\s*\)|([^\W\d_A-Za-zα-ωΑ-Ω])\s*[).]")
 _WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
 _UNIT_BEHIND = re.compile(
     r"(?:\\text\{(?P<text>[^{}]*)\}|(?<![\\A-Za-z{])(?P<word>[A-Za-z]{2,}))(?P<power>\s*\^\s*\{?\s*[23]\s*\}?)?$"
@@ -144,7 +125,6 @@ _UNIT_BEHIND = re.compile(
 _TIME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}:\d\d|\d{1,2}(?::\d\d)?\s?[ap]\.?\s?m\.?", re.IGNORECASE)
 """A date or a time of day, which a parser would compute with."""
 
-_DAY = re.compile(r"(?:\d{1,2}\w{0,2}\s+(?:of\s+)?[A-Za-z]{3,9}|[A-Za-z]{3,9}\.?\s+\d{1,2}\w{0,2}),?\s+\d{4}")
 _ACCENTS = re.compile("(?<=[A-Za-z\u0370-\u03ff])[\u0300-\u036f]+")
 _NO_NAME = re.compile(r"[^\w\s]|_")
 _LETTERS_WITH_STROKES = str.maketrans(
@@ -172,9 +152,6 @@ def canonical(answer: str) -> Canonical:
         return Canonical("words", named, marked)
     if _TIME.fullmatch(text):
         return Canonical("words", re.sub(r"[\s.]", "", text.casefold()), marked)
-    date = _date(text)
-    if date:
-        return Canonical("words", date, marked)
     number = read_number(marked)
     if number is not None:
         return Canonical("number", text, marked, number)
@@ -185,10 +162,6 @@ def canonical(answer: str) -> Canonical:
         behind = choice["beside"] or choice["digits"]
         beside = canonical(_behind_letter(marked, behind)) if behind else None
         return Canonical("choice", letter.upper(), marked, beside=beside)
-    other = _OTHER_LETTER.fullmatch(shown)
-    if other:
-        letter = (other[1] or other[2]).upper()
-        return Canonical("expression", letter, letter)
     words = _WORDS.fullmatch(shown)
     if words and shown.lower() not in _NAMES:
         return Canonical("words", name_of(words[1]), marked)
@@ -204,17 +177,6 @@ def name_of(text: str) -> str:
     folded = _ACCENTS.sub("", unicodedata.normalize("NFD", text.translate(_LETTERS_WITH_STROKES).casefold()))
     words = _NO_NAME.sub(" ", unicodedata.normalize("NFC", folded)).split()
     return " ".join([word for word in words if word not in _ARTICLES] or words)
-
-
-def _date(text: str) -> str | None:
-    """Return a day as ``2024-03-05``, None where a text is none in English."""
-    if not _DAY.fullmatch(text):
-        return None
-    words = re.sub(r"(?<=\d)(?:st|nd|rd|th)\b|\bof\b|[.,]", " ", text).split()
-    for order in ("%d %B %Y", "%B %d %Y", "%d %b %Y", "%b %d %Y"):
-        with contextlib.suppress(ValueError):
-            return datetime.strptime(" ".join(words), order).date().isoformat()
-    return None
 
 
 def _behind_letter(marked: str, shown: str) -> str:

@@ -32,10 +32,8 @@ from typing import Literal
 from tokur_cli.answers.calculations import without_working
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.choices import chosen_letter, closing_verdict, opening_verdict
-from tokur_cli.answers.equivalence import numbers_equal
 from tokur_cli.answers.latex import boxes, first_line
 from tokur_cli.answers.markers import Marker, language_of, markers
-from tokur_cli.answers.numbers import amounts
 from tokur_cli.answers.reasoning import without_reasoning
 from tokur_cli.answers.sentences import (
     CORRECTION,
@@ -47,7 +45,6 @@ from tokur_cli.answers.sentences import (
     is_broken_off,
     is_prose,
     is_undecided,
-    only,
     stated,
     word_count,
 )
@@ -87,9 +84,8 @@ _LONGEST_STATEMENT = 2_000
 _ADJACENT = 40  # characters between two markers that speak of different cases
 _LAST_MARKERS = 500  # no response says more often what its answer is, but for one that repeats itself
 _TAG, _TAG_END = "<answer>", "</answer>"
+_SIGNS = ("\\boxed", "####", _TAG_END, "\nA:")
 _LABEL = re.compile(r"(?<![A-Za-z])[A-J][).:]\s")
-_NAMED_OPTION = re.compile(r"(?<![A-Za-z])[A-J]\s?:\s{0,3}\Z")
-_ITEM, _NUMBER_OF_ITEM = re.compile(r"\s*\d{1,2}[.)]\s"), re.compile(r"\d{1,2}[.)]")
 _NEXT_QUESTION = re.compile(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise"
     r"|example|instruction|human|user|q)"
@@ -97,7 +93,6 @@ _NEXT_QUESTION = re.compile(
     r"|문제)\s{0,3}\d{0,3}\s{0,3}:)"
 )
 _TURN = re.compile(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
-_CALLED_RIGHT = re.compile(r"(?i)\s{0,4}(?:correct|right)\b")
 _SUPPOSED = re.compile(
     r"(?i)\b(?:if|suppose|supposing|assume|assuming|imagine|whether|unless)\s+(?:that\s+)?(?:(?:the|my|our|your"
     r"|final|correct|right)\s+){0,3}\Z"
@@ -106,7 +101,6 @@ _SUPPOSED = re.compile(
     r"|her)\s+\Z"
 )
 _MAY_BE = re.compile(r"(?i)\b(?:might|may|could|would)\s+(?:(?:also|well|still|then|thus)\s+)?be\Z")
-_CONFIRMED = re.compile(r"(?i)\b(?:yes|correct|right|consistent|confirm\w*|checks? out|matches|holds)\b")
 _LINE_MARKS = re.compile(r"\A(?:[\s:*#_\"'>]|\\\")*")
 
 
@@ -123,7 +117,7 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extrac
     if boxed:
         return _boxed(text, boxed, end, wanted)
     marked = _marked_up(text, wanted) or _after_marker(text, wanted, (_FINAL, _PLAIN))
-    if isinstance(marked, Extraction):
+    if marked and marked is not _UNREADABLE:
         return marked
     if open_box:
         return Extraction(open_box, "open_box")
@@ -131,11 +125,11 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extrac
         letter = chosen_letter(text if marked is None else _behind_last_marker(text))
         if letter:
             return Extraction(letter, "choice")
-    verdict = opening_verdict(text) if wanted != "value" else None
+    verdict = opening_verdict(text)
     if verdict is None and wanted == "verdict" and marked is None:
         verdict = closing_verdict(text)
     if verdict or wanted == "verdict":
-        return Extraction(verdict, "verdict") if verdict else None
+        return Extraction(verdict, "verdict") if verdict and wanted != "value" else None
     if letters and (is_undecided(text) or len(_LABEL.findall(text)) > 1):
         return None
     return _unmarked(text, wanted, is_readable=marked is not _UNREADABLE)
@@ -145,17 +139,17 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
     """Return a box's answer, or what stands behind the box that ends at ``end`` and is the answer in its place."""
     letters = wanted == "choice"
     later = _after_marker(text[end:], wanted, (_FINAL,))
-    if isinstance(later, Extraction) and canonical(later.text).kind != "words":
+    if later and later.text and canonical(later.text).kind != "words":
         return later
     if letters and canonical(boxed).kind != "choice":
         chosen = _after_marker(text[end:], wanted, (_FINAL, _PLAIN))
-        if isinstance(chosen, Extraction) and canonical(chosen.text).kind == "choice":
+        if chosen and canonical(chosen.text).kind == "choice":
             return chosen
         letter = chosen_letter(text[end:])
         if letter:
             return Extraction(letter, "choice")
     corrected = _corrected(text, end, Extraction(boxed, "boxed"), letters, None)
-    return corrected if isinstance(corrected, Extraction) else None
+    return corrected if corrected.text else None
 
 
 def _unmarked(text: str, wanted: AnswerType | None, *, is_readable: bool) -> Extraction | None:
@@ -163,18 +157,16 @@ def _unmarked(text: str, wanted: AnswerType | None, *, is_readable: bool) -> Ext
     if is_answer_alone(text) and not (text.rstrip().endswith((":", "?")) or is_broken_off(text)):
         if wanted != "value" or canonical(text).kind != "words" or word_count(text) == 1:
             return Extraction(text.strip(), "whole")
-        said = closing(text)  # "Hay 25 alumnos." is as short as a name
-        return Extraction(said, "closing") if said else None
-    if not is_readable:
+    elif not is_readable:
         return None
     line = _last_line(text)
-    if line and not line.endswith("?"):
+    if line:
         return Extraction(without_working(line), "whole")
     concluded = closing(text)
     if concluded:
         return Extraction(concluded, "closing")
     first = _LINE_MARKS.sub("", first_line(text), count=1).rstrip("*_ ")
-    explained = "\n\n" in text.strip() and canonical(first).kind in ("number", "choice") and not _ITEM.match(first)
+    explained = "\n\n" in text.strip() and canonical(first).kind in ("number", "choice")
     return Extraction(first, "whole") if explained and wanted != "choice" else None
 
 
@@ -218,20 +210,21 @@ def wanted_of(references: Sequence[str]) -> AnswerType | None:
 
 def _without_next_question(text: str, letters: bool) -> str:
     """Return a text up to the line on which a model goes on with a next question, where it has answered before."""
-    first_question = _NEXT_QUESTION.search(text)
-    if first_question is None:
-        return text
-    before = text[: first_question.start()]
-    if before.strip() and (_TURN.match(first_question[0].lstrip("\n")) or closing(before)):
-        return before
-    if letters and chosen_letter(before):
-        return before
-    first = first_line(text)
-    answered = [text.find(first) + len(first)] if is_answer_alone(first) else []
-    answered += [position for position in map(text.find, ("\\boxed", "####", _TAG_END, "\nA:")) if position >= 0]
-    answered += [marker.end for marker in markers(text)[:1]]
-    line = _NEXT_QUESTION.search(text, min(answered)) if answered else None
-    return text[: line.start()] if line and text[: line.start()].strip() else text
+    for line in _NEXT_QUESTION.finditer(text):
+        before = text[: line.start()]
+        is_answered = before.strip() and (
+            _TURN.match(line[0].lstrip("\n")) or closing(before) or is_answer_alone(before)
+        )
+        if (
+            is_answered
+            or any(map(before.__contains__, _SIGNS))
+            or markers(before)
+            or (letters and chosen_letter(before))
+        ):
+            return before
+        if line.start() > _LONGEST_STATEMENT:
+            break
+    return text
 
 
 def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
@@ -254,11 +247,8 @@ def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
     return None
 
 
-class _Unreadable:
-    """A marker that announces an answer which cannot be read."""
-
-
-_UNREADABLE = _Unreadable()
+_UNREADABLE = Extraction("", "answer_is")
+"""Stands for a marker that announces an answer which cannot be read."""
 
 
 def _of_prose(inside: str, wanted: AnswerType | None) -> str | None:
@@ -271,57 +261,36 @@ def _of_prose(inside: str, wanted: AnswerType | None) -> str | None:
     return found.text if found else None
 
 
-def _after_marker(
-    text: str, wanted: AnswerType | None, rules: tuple[ExtractionRule, ...]
-) -> Extraction | _Unreadable | None:
-    """Return what follows the last marker of the first of ``rules`` that has one."""
+def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[ExtractionRule, ...]) -> Extraction | None:
+    """Return what follows the last marker of the first of ``rules`` that has one; ``_UNREADABLE`` where it is none."""
     letters = wanted == "choice"
-    last: dict[ExtractionRule, Marker] = {}
     begun = [marker for marker in markers(text)[-_LAST_MARKERS:] if text[marker.end : marker.end + 40].strip()]
-    asserted = [
-        marker
-        for marker in begun
-        if not _SUPPOSED.search(text, max(0, marker.start - 60), marker.start)
-        and not (letters and _NAMED_OPTION.search(marker.text))
-    ]
+    asserted = [one for one in begun if not _SUPPOSED.search(text, max(0, one.start - 60), one.start)]
     if begun and not asserted and not _behind_last_marker(text).strip():
         return _UNREADABLE  # what another said, or what would be
-    for marker in reversed(asserted):
-        last.setdefault(_FINAL if marker.is_final(text) else _PLAIN, marker)
-        if len(last) == len(rules):
-            break
-    unreadable: _Unreadable | None = None
+    last: dict[ExtractionRule, Marker] = {}
+    for marker in asserted:
+        last[_FINAL if marker.is_final(text) else _PLAIN] = marker
+    unreadable: Extraction | None = None
     for rule in rules:
         if rule not in last:
             continue
         marker = last[rule]
         following = text[marker.end : marker.end + _LONGEST_STATEMENT]
-        if _CALLED_RIGHT.match(following):
-            named = _named(marker.text, letters)
-            if named:
-                return Extraction(named, rule)
-            continue
         found = stated(
             following, letters=letters, language=marker.language, worked=text[: marker.start], lead=marker.text
         )
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
         announced = rule == _PLAIN and marker.text.rstrip(" ")[-1] in ":\n"
         line = first_line(_LINE_MARKS.sub("", following, count=1))
-        if (
-            found
-            and announced
-            and canonical(found.text).kind != "choice"
-            and not is_answer_alone(line)
-            and (word_count(line) > 12 or not is_answer_alone(found.text))
-        ):
+        is_short = found and (word_count(line) <= 12 and is_answer_alone(found.text))
+        if found and announced and canonical(found.text).kind != "choice" and not (is_short or is_answer_alone(line)):
             continue
-        if _MAY_BE.search(marker.text.rstrip()):
+        if _MAY_BE.search(marker.text.rstrip()) or (found and _is_one_of_several(text, marker, asserted, found.text)):
             return _UNREADABLE
         if found is None or (wanted == "value" and _is_mere_words(found.text)):
             unreadable = unreadable if announced else _UNREADABLE
             continue
-        if _is_one_of_several(text, marker, asserted, found.text):
-            return _UNREADABLE
         return _corrected(text, marker.end + found.end, Extraction(found.text, rule), letters, marker.language)
     return unreadable
 
@@ -337,10 +306,8 @@ def _is_one_of_several(text: str, marker: Marker, others: Sequence[Marker], answ
     if before is None or marker.start - before.end > _ADJACENT:
         return False
     said = stated(text[before.end : marker.start], letters=False, language=before.language)
-    if said is None or answer.startswith(said.text):
-        return False
-    one, other = canonical(said.text).number, canonical(answer).number
-    return one is not None and other is not None and not numbers_equal(one, other)
+    one, other = canonical(said.text if said else "").number, canonical(answer).number
+    return one is not None and other is not None and one.value != other.value
 
 
 def _behind_last_marker(text: str) -> str:
@@ -350,15 +317,7 @@ def _behind_last_marker(text: str) -> str:
     return text[end.end() if end else len(text) :] if last else text
 
 
-def _named(marker: str, letters: bool) -> str | None:
-    """Return the answer that a marker names itself: "the answer 12 is" correct."""
-    if letters:
-        letter = LETTER_OF_CHOICE.search(marker)
-        return letter[0].strip("()") if letter else None
-    return only(amounts(marker))
-
-
-def _corrected(text: str, end: int, found: Extraction, letters: bool, language: str | None) -> Extraction | _Unreadable:
+def _corrected(text: str, end: int, found: Extraction, letters: bool, language: str | None) -> Extraction:
     """Return what an answer that ends at ``end`` is corrected to right behind it: itself where it is not."""
     rest = text[end:]
     if not CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):
@@ -367,20 +326,16 @@ def _corrected(text: str, end: int, found: Extraction, letters: bool, language: 
     if corrected:
         return Extraction(corrected, found.rule)
     is_said_again = any(character.isdigit() for character in rest) or LETTER_OF_CHOICE.search(rest)
-    is_confirmed = not is_said_again and _CONFIRMED.search(rest) and not NEGATION.search(rest)
-    return found if is_confirmed else _UNREADABLE
+    return _UNREADABLE if is_said_again or NEGATION.search(rest) else found
 
 
 def _last_line(text: str) -> str | None:
     """Return the last line of a text if it is an answer alone: words only where the line before announces them."""
     before, _, line = text.rstrip().rpartition("\n")
     line = line.strip(" *_#>-•\t")
-    if not line or line.endswith(":") or not is_answer_alone(line):
+    if not line or line.endswith((":", "?")) or not is_answer_alone(line):
         return None
-    previous = before.rstrip().rpartition("\n")[2]
-    if _NUMBER_OF_ITEM.fullmatch(line) and _ITEM.match(previous):
-        return None  # cut off behind the number of the next item of a list
-    if canonical(line).kind == "choice" and is_answer_alone(previous):
+    if canonical(line).kind == "choice" and is_answer_alone(before.rstrip().rpartition("\n")[2]):
         return None  # the last of the choices, repeated
     if canonical(line).kind == "words" and not before.rstrip(" *_\n").endswith(":"):
         return None

@@ -44,6 +44,7 @@ _OF_DEGREES = re.compile(
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _BARE_BOX = re.compile(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
 _LIST_GAP = re.compile(r"(?:[\s$,;]|\\[()\[\],;]|\\quad|\\qquad)*")
+_NEXT_PART = re.compile(r"(?i)[.;,\n]\W{0,4}(?:part\s{1,4})?\([b-h]\)[^.;\n]{0,40}\Z")
 _SO = re.compile(r"(?i)\b(?:so|thus|therefore|hence|consequently)\b|所以|因此")
 _LIST_WORD = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
 TEXT_GROUP = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
@@ -107,7 +108,7 @@ def _belongs_together(gap: str) -> bool:
     """Return whether the text between two boxes makes them a list: none, a comma, or a few words with "and" or "or"."""
     if len(gap) > _LONGEST_LIST_GAP:
         return False
-    if _LIST_GAP.fullmatch(gap) or not re.search(r"[\w\n=.]", gap):
+    if _NEXT_PART.search(gap) or _LIST_GAP.fullmatch(gap) or not re.search(r"[\w\n=.]", gap):
         return "\n\n" not in gap
     words = TEXT_GROUP.sub(lambda group: group[0].partition("{")[2].rstrip("}"), gap)
     if _SO.search(words):

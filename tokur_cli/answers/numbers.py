@@ -114,14 +114,7 @@ _FIRST_WORD = re.compile(rf"\s*(%|[{CURRENCY}]|\\text\{{\s*[{LETTER}%]+|[{LETTER
 _BRACKET = re.compile(r"[(){},]")
 _MARKED_TEXT = re.compile(r"\\text\{[^{}]*\}")
 _APPROXIMATELY = re.compile(r"\s*(?:≈|≃|≅|~=|\\approx|\\simeq)\s*")
-_COMPOUND = re.compile(
-    rf"(?P<number>\d[\d.,]*(?:/\d+)?)\s*(?P<unit>[{CURRENCY}°]|\\text\{{\s*[{LETTER}]+\s*\}}|[{LETTER}]+?(?=\d"
-    rf"|[^{LETTER}]|$)\.?)"
-    r"\s*(?:,\s*)?(?:(?:and|und|et|y|e|и)\s+)?"
-)
-_HALF_BEHIND = re.compile(
-    rf"(?P<number>\d+|[一二三四五六七八九十两]+)\s*(?:[个個]半\s*(?P<unit>[{LETTER}]+)|(?P<before>[{LETTER}]+?)?半)"
-)
+_COMPOUND = re.compile(rf"(\d+(?:\.\d+)?)\s?([{LETTER}]+)[.,]?(?:\s(?:and\s)?|\Z)")
 QUALIFIED = re.compile(
     r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|より(?:大き|小さ|多|少な)"
     r"|\b(?:or (?:more|less|so|fewer)|at (?:least|most)|squared|cubed|factorial|(?:raised )?to the (?:\w+ )?power"
@@ -161,10 +154,6 @@ def read_number(text: str, *, comma: bool = False) -> Number | None:
 
 def _read(text: str, comma: bool) -> Number | None:
     text = _ORDINAL.sub("", _with_points(text, comma))
-    half = _HALF_BEHIND.fullmatch(text)
-    if half:
-        whole = _read(f"{half['number']} {half['unit'] or half['before'] or ''}".strip(), comma)
-        return replace(whole, value=whole.value + Fraction(1, 2)) if whole and whole.scale == 1 else None
     if not any(digit in text for digit in "0123456789"):
         return _read_spelled(text)
     return _read_digits(text) or _read_spelled(text) or _read_compound(text)
@@ -226,26 +215,16 @@ def _read_spelled(text: str) -> Number | None:
 
 def _read_compound(text: str) -> Number | None:
     """Return the sum of amounts whose units grow smaller, such as 3 hours and 30 minutes, in the unit of the first."""
-    text = re.sub(rf"([{CURRENCY}])\s*(\d[\d.,]*)", r"\2\1", text)
-    total: Number | None = None
-    position, last = 0, None
-    while position < len(text):
-        summand = _COMPOUND.match(text, position)
-        if summand is None:
+    summands = [(match[1], unit_of([match[2].lower()])) for match in _COMPOUND.finditer(text)]
+    first = summands[0][1] if summands and not _COMPOUND.sub("", text) else None
+    if first is None:
+        return None
+    value, last = Fraction(0), first.factor + 1
+    for digits, unit in summands:
+        if unit is None or unit.dimension != first.dimension or unit.factor >= last:
             return None
-        unit = unit_of([summand["unit"].removeprefix("\\text{").rstrip("}").strip().lower()])
-        number = _read_digits(summand["number"].rstrip(".,"))
-        if unit is None or number is None:
-            return None
-        if total is None:
-            total = replace(number, unit=unit, places=0)
-        elif last is None or unit.dimension != last.dimension or unit.factor >= last.factor:
-            return None
-        else:
-            assert total.unit is not None
-            total = replace(total, value=total.value + number.value * unit.factor / total.unit.factor)
-        position, last = summand.end(), unit
-    return total
+        value, last = value + Fraction(digits) * unit.factor / first.factor, unit.factor
+    return Number(value, unit=first)
 
 
 def _read_value(match: re.Match[str]) -> Fraction | None:
@@ -301,8 +280,6 @@ def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fractio
     unit = unit_of(words, 2 if "2" in exponent else 3 if "3" in exponent else 1)
     if unit is None and match["sign3"]:
         unit = UNITS[match["sign3"]]
-    if "半" in written:
-        return None
     # "5 x", "6abc", "2 pi" and "3 or more" are expressions: an unknown word is one only if long, apart and no operator.
     is_word = (
         bool(words) and _NO_UNITS.isdisjoint(words) and (not words[0][0].isascii() or (apart and len(words[0]) >= 3))
@@ -326,9 +303,6 @@ _AMOUNT = re.compile(
     r"|:[0-5]\d(?::[0-5]\d)?(?!\d)|\s?\\frac\{\d+\}\{\d+\}"
     r"|\s\d+/\d+(?!\d)|\s?/\s?\d+(?:\.\d+)?(?!\s?[/\d]))?)(?:\s?(?:\\?%|percent\b))?"
 )
-_BELOW_ZERO = re.compile(
-    r"[^.;,:\d]{0,14}?\s?(?:below zero|bajo cero|abaixo de zero|sous zéro|sotto zero|unter null|ниже нуля|تحت الصفر)"
-)
 _DATE = re.compile(
     r"\d{1,2}(?:st|nd|rd|th|\.)?\s+(?:of\s+|de\s+)?[^\W\d_]{3,}\.?,?\s+(?:de\s+)?(?:1[5-9]|20)\d\d(?!\d)"
     r"|(?-i:[A-Z])[a-z]{2,}\.?\s+\d{1,2}(?:st|nd|rd|th)?,?\s+(?:1[5-9]|20)\d\d(?!\d)|(?<!\d)\d{4}-\d\d-\d\d(?!\d)"
@@ -341,7 +315,6 @@ _SYMBOLS = re.compile(
 """What makes a formula of the number in front of it: the π of 25π, the x of 3x."""
 
 _HALF_OF_DAY = re.compile(r"\s?(?:[ap]\.?\s?m\b\.?|o'clock\b)", re.IGNORECASE)
-_AND_A_FRACTION = re.compile(r"\sand a (half|quarter)(?![^\W\d_])")
 _UNIT_WORD = re.compile(
     rf"[\s-]?(?:\\?%|[{CURRENCY}°]|\\text\{{[^{{}}]*\}}|(?!in\s[a-z])[{LETTER}]+(?![&'])|\d[\d.,]*)"
 )
@@ -352,10 +325,7 @@ _RANGE = re.compile(
     r"|\s?(?:から|至|到|或|或者|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)"
 )
 _SPELLED = re.compile(
-    rf"(?i)(?:(?:{SIGN_WORDS})\s*)?(?:\b(?:zero|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
-    r"(?:thir|four|fif|six|seven|eigh|nine)teen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|"
-    r"(?<!and a )half|one(?=[ -](?:hundred|thousand|million|billion|half|third|quarter|fourth|fifth|and a))|"
-    rf"an?(?=\s(?:hundred|thousand|million|billion|dozen))|(?<!and )an?(?=\s(?:half|third|quarter)))\b|{CHINESE})"
+    rf"(?i)(?:{SIGN_WORDS}\s*)?(?:(?<![A-Za-z-])(?:{'|'.join(NUMBER_WORDS - {'point'})}|an?)\b|{CHINESE})"
 )
 
 
@@ -380,11 +350,12 @@ def amounts(text: str, *, comma: bool = False, spelled: bool = False) -> list[Am
 
 def _next_amount(text: str, start: int, comma: bool, spelled: bool) -> Amount | None:
     digits = _AMOUNT.search(text, start)
-    if spelled:
-        words = (_read_words(text, match) for match in _SPELLED.finditer(text, start))
-        first = next(filter(None, words), None)
-        if first and (digits is None or first.start <= digits.start()):
-            return first
+    for words in _SPELLED.finditer(text, start) if spelled else ():
+        if digits and words.start() > digits.start():
+            break
+        amount = _in_words(text, words.start())
+        if amount:
+            return amount
     date = _DATE.search(text, start)
     if date and digits and date.start() <= digits.start() < date.end():
         return Amount(date.start(), date.end(), date[0], None)
@@ -401,18 +372,18 @@ def goes_on(text: str, end: int) -> bool:
     return bool(_RANGE.match(text, end))
 
 
-def _read_words(text: str, words: re.Match[str]) -> Amount | None:
-    """Return the amount in words at a match, None where it is no number: the 一 of 一共, say."""
-    start = words.start()
-    best = None
-    for end in _ends(text, start, words.end()):
-        number = read_number(text[start:end].strip())
-        if number:
-            best = Amount(start, end, text[start:end].strip(), number)
-    behind_sign, _ = without_sign_word(text[start : start + 120])
-    if best is None or read_words(behind_sign) is None or _ORDINAL_BEHIND.match(text, best.end):
-        return None
-    return best
+def _in_words(text: str, start: int) -> Amount | None:
+    """Return the amount in words that stands somewhere, None where it is no number: the 一 of 一共, say."""
+    behind, _ = without_sign_word(text[start : start + 120])
+    found = read_words(behind)
+    end = start + len(text[start : start + 120]) - len(behind) + found[1] if found else 0
+    is_one = found is not None and text[start:end].lower() in ("one", "a", "an")
+    is_time = text[:start].endswith("past ")  # half past ten
+    return (
+        None
+        if is_one or is_time or not found or _ORDINAL_BEHIND.match(text, end)
+        else _longest(text, start, end, comma=False)
+    )
 
 
 def _ends(text: str, start: int, end: int) -> list[int]:
@@ -435,36 +406,24 @@ def _extended(text: str, core: re.Match[str], comma: bool) -> Amount | None:
     if ":" in core[0] or (half_of_day and core[0].strip().isdigit() and int(core[0]) <= 12):
         end = half_of_day.end() if half_of_day else end
         return Amount(start, end, text[start:end].strip(), None)
-    number = read_number(core[0].strip(), comma=comma)
-    best = Amount(start, end, shown(core[0], number, comma), number) if number else None
+    best = _longest(text, start, end, comma=comma)
+    if best is None or (best.number and best.number.unit):
+        power = _POWER.match(text, best.end) if best else None
+        return Amount(start, power.end(), best.text + power[0], best.number) if best and power else best
+    symbols = _SYMBOLS.match(text, best.end)
+    return Amount(start, symbols.end(), text[start : symbols.end()].strip(), None) if symbols else best
+
+
+def _longest(text: str, start: int, end: int, *, comma: bool) -> Amount | None:
+    """Return the number from ``start`` to ``end`` with the words behind it that are a scale or a unit of it."""
+    number = read_number(text[start:end].strip(), comma=comma)
+    best = Amount(start, end, shown(text[start:end], number, comma), number) if number else None
     for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end) else ():
         words = text[start:longer].strip()
         read = read_number(words, comma=comma)
         if read and read != number and (best is None or _says_more(read, best.number)):
             best = Amount(start, longer, shown(words, read, comma), read)
-    if best is None:
-        return None
-    best = _with_fraction(text, best)
-    below = _BELOW_ZERO.match(text, best.end)
-    if below and best.number and best.number.value > 0:
-        return Amount(start, below.end(), f"-{best.text}", replace(best.number, value=-best.number.value))
-    power = _POWER.match(text, best.end) if best.number and best.number.unit else None
-    if power:
-        return Amount(start, power.end(), best.text + power[0], best.number)
-    symbols = _SYMBOLS.match(text, best.end)
-    if symbols and not (best.number and best.number.unit):
-        return Amount(start, symbols.end(), text[start : symbols.end()].strip(), None)
     return best
-
-
-def _with_fraction(text: str, amount: Amount) -> Amount:
-    """Return an amount with the half or quarter that the words behind it add: "8 and a half", "8 hours and a half"."""
-    added = _AND_A_FRACTION.match(text, amount.end)
-    if added is None or amount.number is None or amount.number.value.denominator != 1:
-        return amount
-    number = replace(amount.number, value=amount.number.value + Fraction(1, 2 if added[1] == "half" else 4))
-    unit = text[amount.start : amount.end].split()[1:]
-    return Amount(amount.start, added.end(), " ".join([str(number.value), *unit]), number)
 
 
 def _is_followed_up(text: str, end: int) -> bool:

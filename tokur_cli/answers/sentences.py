@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from fractions import Fraction
 
 from tokur_cli.answers.calculations import JOINT, UNFINISHED, last_result, without_working
 from tokur_cli.answers.canonical import Canonical, canonical
@@ -55,7 +54,7 @@ _UNDETERMINED = re.compile(
     r"|(?:but|however|although|though)\b[^.!?]{0,60}?\b(?:wrong|incorrect|not (?:right|correct|true)))\b"
 )
 _HYPOTHETICAL = re.compile(
-    r"(?i)\A\W*(?:let|assume|suppose|given|if|next|first|to find|recall)\b"
+    r"(?i)\A\W*(?:let|assume|suppose|given|next|first|to find|recall)\b"
     r"|\b(?:would have|doubt|guess\w*|wants?|supposed to|otherwise)\b"
 )
 _DENIED = re.compile(r"(?i)(?:n't|\b(?:not|never|no))\s+(?:[a-z]+\s+){0,2}\Z")
@@ -96,14 +95,13 @@ LETTER_OF_CHOICE = re.compile(
 )
 """A letter of a multiple choice in a text; an 'A' before a word is an article."""
 
-_LEADING_MARKS = re.compile(r"\A(?:[\s:*#_\"'>]|\\\"|,(?=\s)|\.{2,})*")
+_LEADING_MARKS = re.compile(r"\A(?:\n\s*[-–•·]\s+|[\s:*#_\"'>]|\\\"|,(?=\s)|\.{2,})*")
 _LETTERS = re.compile(r"\(?[A-J]\)?(?:\s*(?:,|&|,?\s*\band\b)\s*\(?[A-J]\)?(?![A-Za-z]))+")
 _UNDECIDED = re.compile(r"\W*(?i:either\s+)?\(?[A-J]\)?\W*(?i:or|/)\W*\(?[A-J]\b")
 _PROSE = re.compile(
     rf"(?<![\\{LETTER}\d])(?:(?!(?:sin|cos|tan|log|exp|mod|and|pmod)\b)[{LETTER}]{{3,}}"
     r"|(?i:so|is|it|we|he|in|of|to|at|by|on|as|be|if|an|my|no|up)\b)|[\u3040-\ud7ff]|[\u0400-\u1fff]{2}"
 )
-_UNIT_WORD = re.compile(rf"\s?(?:\\?%|percent\b|pct\b|[{LETTER}]+)")
 _WITH_ANOTHER = re.compile(
     r"(?i)(?P<of>\s{1,3}of\s+)?(?(of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times|choose|mod"
     r"|plus|minus|divided by"
@@ -121,7 +119,7 @@ _PAIR = re.compile(
 )
 _ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
 _SOLVED = re.compile(
-    r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|means|yields|produces)\b)[^=]*=\s*"
+    r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|yields|produces)\b)[^=]*=\s*"
 )
 """What leads to the only equation of a sentence, or to the one that it draws from others."""
 
@@ -130,21 +128,8 @@ _UNSOLVED = re.compile(
     r"|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[²³]|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]"
     r"|\d+/[a-zA-Z])\s*=\s*\Z"
 )
-_FRONTED = re.compile(
-    r"(?i)\A\W*(?:(?:so|thus|therefore|hence|then|now|in conclusion|overall|finally),?\s+)?"
-    r"(?P<adjunct>(?:after|in|at|for|with|by|of|out of|on|during|within|from|since|because|as|when|before|over|per"
-    r"|under)\b"
-    r"(?:[^,;\n]|,(?=\d{3}))*),\s+(?=\S)"
-)
 _GIVEN = re.compile(
     r"(?i)\b(?:the|these|those|all|both|his|her|their|its|my|our|your)\s+(?:[a-z]+\s+of\s+(?:the|these|those)\s+)?\Z"
-)
-_SOLUTIONS = re.compile(
-    r"(?i)\b(?:solutions?|roots?|zeros|zeroes|values?(?:\s+of\s+\$?[a-z]\$?)?|numbers|integers|primes|angles|sides"
-    r"|lengths|factors|divisors)"
-    r"\s+(?:are|is)\s*:?\s*(?P<list>[^\n]{1,160})\Z"
-    r"|\A\W*(?:(?:so|thus|therefore|hence),?\s+)?(?P<cases>(?P<name>[a-z])\s*=\s*[^\s,]+\s*(?:,|,?\s*or"
-    r"|,?\s*and)\s*(?P=name)\s*=\s*\S+)\Z"
 )
 _PREDICATE = re.compile(
     r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?|will\s+[a-z]+)(?:\s+us)?\s+"
@@ -219,8 +204,6 @@ def stated(following: str, *, letters: bool, language: str, worked: str = "", le
         worked: what comes before the marker, whose last result may tell which of several numbers is meant.
         lead: the marker itself, which may deny what it announces ("La respuesta no es").
     """
-    denied_before = amounts(lead)
-    lead = lead[denied_before[-1].end :] if denied_before else lead  # "The answer isn't 45; it's"
     marks = _LEADING_MARKS.match(following)
     start = marks.end() if marks else 0
     rest = following[start:]
@@ -237,8 +220,6 @@ def stated(following: str, *, letters: bool, language: str, worked: str = "", le
     if (end is None and is_cut_off(sentence)) or (end and end[0].startswith("?")):
         return None
     sentence = sentence.strip(" \t*_\"'").rstrip(" \t*_\"',;")
-    if sentence.endswith("}") and sentence.count("{") < sentence.count("}"):
-        sentence = sentence.rstrip("}").rstrip(" \"'")
     text = _behind_marker(sentence, letters, language, worked, lead, denied) if sentence else None
     return Statement(text, start + (end.end() if end else len(rest))) if text else None
 
@@ -321,9 +302,6 @@ def _main_clause(sentence: str, language: str) -> str:
     corrected = CORRECTION.search(sentence)
     if corrected and corrected.start():
         sentence = sentence[corrected.end() :].lstrip(" ,:")
-    fronted = _FRONTED.match(sentence)
-    if fronted and not SO.search(fronted["adjunct"]) and re.search(r"\d", sentence[fronted.end() :]):
-        sentence = sentence[fronted.end() :]
     for cue in (CAUSE, _CONTRAST):
         cut = cue.search(sentence)
         if (
@@ -348,9 +326,6 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
     row = LANGUAGES[language]
     main = _main_clause(sentence, language)
     if language == ENGLISH:
-        listed = _solutions(main) or _solutions(main.replace("$", ""))
-        if listed:
-            return listed
         if _UNDETERMINED.search(sentence):
             return None
     elif row.is_unsure(main):
@@ -360,13 +335,13 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
     result = last_result(main)
     if result:
         return _of_calculation(main, found, result)
+    if language == ENGLISH and _HYPOTHETICAL.search(main):
+        return None
     drawn = max(_SOLVED.finditer(main), key=re.Match.end, default=None)
-    assigned = [amount for amount in found if drawn and amount.start >= drawn.end() - 1]
-    if only(assigned) and not _UNSOLVED.search(main[: assigned[0].start]):
+    assigned = [amount for amount in found if drawn and amount.end > drawn.end()]
+    if only(assigned) and drawn and not _UNSOLVED.search(main[: drawn.end()]):
         return assigned[0].text
     if not found or IN_DOUBT.search(main) or QUALIFIED.search(main):
-        return None
-    if language == ENGLISH and _HYPOTHETICAL.search(main):
         return None
     said = max(_RESULT.finditer(main), key=re.Match.end, default=None)
     behind = [amount for amount in found if said and 0 <= amount.start - said.end() <= 2]
@@ -385,7 +360,7 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
         last = found[-1]
         is_predicate = _PREDICATE.search(main[: last.start]) and word_count(main[last.end :]) <= 3
         return last.text if is_predicate and worth in (None, last.value) else _resolved(found, worth)
-    if is_marked or concludes or worth in (None, one[0].value) or _rounds(one[0].value, worth):
+    if is_marked or concludes or worth in (None, one[0].value):
         return one[-1].text
     # A sentence that only repeats a number of the calculation right before it adds nothing to its result.
     before = worked.rpartition("\n")[2]
@@ -409,20 +384,10 @@ def _is_dismissed(text: str, amount: Amount) -> bool:
 def _of_calculation(main: str, found: list[Amount], result: tuple[int, int]) -> str | None:
     """Return the result of a sentence's calculation or what it is rounded to; None where other numbers follow."""
     later = [amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])]
-    if later and only(later) and _rounds(later[0].value, _worked_out(main[: result[1]])):
-        return later[0].text
     if {amount.value for amount in later} - {amount.value for amount in found if amount.start < result[1]}:
         return None
     number = next((amount for amount in found if amount.start >= result[0] - 1), None)
     return number.text if number and number.start <= result[1] else main[slice(*result)].strip()
-
-
-def _solutions(main: str) -> str | None:
-    """Return the list that a sentence gives as solutions: "the roots are 2 and 3", "x = 2 or x = 3"."""
-    found = _SOLUTIONS.search(main.rstrip(" .*"))
-    listed = found and (found["list"] or found["cases"])
-    is_list = listed and re.search(r"\d", listed) and not is_prose(re.sub(r"\b(?:and|or)\b", ",", listed))
-    return listed.strip() if listed and is_list else None
 
 
 def _sentences(text: str) -> list[str]:
@@ -460,28 +425,15 @@ def _readings(sentence: str, comma: bool) -> list[Amount]:
             position = math.start() + len(formula)
             found.append(Amount(math.start(), position, formula, canonical(formula).number))
     found += [amount.shifted(position) for amount in amounts(sentence[position:], comma=comma)]
-    spelled = amounts(sentence, comma=comma, spelled=True)
-    if not found:
-        return spelled
-    rivals = [  # numbers in words beside those in digits, but for "two of the 42" and "the two boys"
-        amount
-        for amount in spelled
-        if amount.number
-        and abs(amount.number.value * amount.number.scale) > 2
-        and all(amount.end <= other.start or other.end <= amount.start for other in found)
-    ]
-    return sorted([*found, *rivals], key=lambda amount: amount.start)
+    return found or amounts(sentence, comma=comma, spelled=True)
 
 
 def _whole_formula(text: str, math: re.Match[str]) -> str:
-    """Return a formula, with the formulas that ``and``, ``or`` or a comma join to it and the unit after it."""
+    """Return a formula, with the formulas that ``and``, ``or`` or a comma join to it."""
     end = math.end()
     while (joined := JOINT.match(text, end)) and (following := MATH.match(text, joined.end())):
         end = following.end()
-    formula = text[math.start() : end]
-    unit = _UNIT_WORD.match(text, end)
-    number = canonical(formula + unit[0]).number if unit else None
-    return formula + unit[0] if unit and number and (number.unit or number.scale != 1) else formula
+    return text[math.start() : end]
 
 
 def _is_operand(text: str, amount: Amount) -> bool:
@@ -504,13 +456,6 @@ def _is_computed_with(text: str, amount: Amount) -> bool:
 def _resolved(found: list[Amount], worth: object) -> str | None:
     """Return the one of several amounts that the working before comes to, None where it is none of them."""
     return next((amount.text for amount in found if amount.value == worth), None)
-
-
-def _rounds(value: object, exact: object) -> bool:
-    """Return whether a value is a whole number next to an exact one that is none: 3 or 4 for 3.5."""
-    if not isinstance(value, Fraction) or not isinstance(exact, Fraction):
-        return False
-    return value.denominator == 1 and exact.denominator != 1 and abs(value - exact) < 1
 
 
 def _worked_out(text: str) -> object:

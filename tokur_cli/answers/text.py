@@ -57,14 +57,9 @@ _TAG = re.compile(
 )
 _BREAK = re.compile(r"<(?:br|/?(?:p|div|li|ul|ol|tr|td|h[1-6]))(?:\s[^<>\n]{0,80})?\s?/?>", re.IGNORECASE)
 _RAISED = re.compile(r"<sup>([^<>\n]{1,20})</sup>", re.IGNORECASE)
-_STRUCK = re.compile(r"~~[^~\n]{1,200}~~|<(?:del|s|strike)>[^<>\n]{1,200}</(?:del|s|strike)>", re.IGNORECASE)
-_CITATION = re.compile(r"(?<=[\d.,])\s?\[\d{1,2}\](?![\d(\[])")
-_CIRCLED = re.compile("[①-⑳]")
 _PICTURES = re.compile("[☑✅✓✔■□▪∎😀-🙏🌀-🗿🚀-🛿🤀-🧿]+")
 _SUBSCRIPTS = re.compile("[₀-₉]")
 _ENTITY = re.compile(r"&(?:nbsp|lt|gt|amp|quot|times|minus|frac\d\d|#\d{1,6}|euro|pound|yen|cent|deg);")
-_PERCENT_BEFORE = re.compile(r"(?<![\w%\\)])%\s?(\d+(?:[.,]\d+)?)(?!\s?[%\d])")  # Turkish
-_NO_CENTS = re.compile(r"(\.\d{3})?(?<=\d)(?:/[-–—]|,[-–—]{1,2})(?!\s?[-–—\w(\\{$])")  # "1.000,- €", "Rs 1,000/-"
 _END_TOKEN = re.compile(r"(?:</s>|<\|(?:im_end|endoftext|eot_id|end|return)\|>)\s*\Z")
 _CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")  # GSM8K's "48/2 = <<48/2=24>>24"
 
@@ -85,12 +80,7 @@ def plain(text: str) -> str:
         text = _WIDE_COMMA.sub(", ", text).replace("，", ",")
         text = _SUPERSCRIPTS.sub(_power, text)
         text = _PICTURES.sub("", text)
-        text = _CIRCLED.sub(lambda match: str(ord(match[0]) - 0x245F), text)
         text = _SUBSCRIPTS.sub(lambda match: str(ord(match[0]) - 0x2080), text)
-    if "~~" in text or "</" in text:
-        text = _STRUCK.sub("", text)
-    if "[" in text:
-        text = _CITATION.sub("", text)
     if "<" in text:
         text = _CALCULATOR.sub("", text)
         text = _RAISED.sub(r"^{\1}", _BREAK.sub("\n", _TAG.sub("", text)))
@@ -98,10 +88,6 @@ def plain(text: str) -> str:
         text = _CODE.sub(r"\1", text)
     if "**" in text or "__" in text:
         text = _EMPHASIS.sub(lambda match: match[1] or match[2], text)
-    if "/-" in text or ",-" in text or "–" in text:
-        text = _NO_CENTS.sub(lambda match: f"{match[1]},00" if match[1] else "", text)
-    if "%" in text:
-        text = _PERCENT_BEFORE.sub(r"\1%", text)
     return text
 
 

@@ -61,10 +61,7 @@ _TABLE: dict[tuple[str, str], str] = {
     ("length", "1/1000"): "mm millimeter millimeters millimetre millimetres 毫米 мм",
     ("length", "1/100"): "cm centimeter centimeters centimetre centimetres centímetros zentimeter 厘米 см センチ",
     ("length", "1"): "m meter meters metre metres metros mètres 米 メートル 미터 метр метра метров",
-    (
-        "length",
-        "1000",
-    ): "km kilometer kilometers kilometre kilometres kilómetros 公里 千米 км километр километра километров",
+    ("length", "1000"): "km kilometer kilometers kilometre kilometres kilómetros 公里 千米 км километр километров",
     ("length", "0.0254"): "in inch inches",
     ("length", "0.3048"): "ft foot feet",
     ("length", "0.9144"): "yard yards",
@@ -75,20 +72,9 @@ _TABLE: dict[tuple[str, str], str] = {
     ("mass", "0.028349523125"): "oz ounce ounces",
     ("mass", "0.45359237"): "lb lbs",
     ("time", "1"): "s sec secs second seconds sekunden segundos secondes 秒 초 секунд",
-    (
-        "time",
-        "60",
-    ): "min mins minute minutes minuten minuto minutos minuti 分钟 分鐘 分 分間 분 минута минуты минут phút menit",
-    (
-        "time",
-        "3600",
-    ): "h hr hrs hour hours stunde stunden hora horas heure heures ora ore 小时 小時 時間 시간 час часа часов"
-    " घंटे ชั่วโมง giờ jam godzin godziny uur uren saat",
-    (
-        "time",
-        "86400",
-    ): "day days tag tage tagen día días dia dias jour jours giorno giorni 天 日 日間 일 день дня дней ngày"
-    " gün hari dni dagen दिन วัน",
+    ("time", "60"): "min mins minute minutes minuten minuto minutos minuti 分钟 分 分間 분 минут",
+    ("time", "3600"): "h hr hrs hour hours stunde stunden hora horas heure heures ora ore 小时 時間 시간 час часов",
+    ("time", "86400"): "day days tag tage tagen día días dia dias jour jours giorno giorni 天 日 日間 일 день дня дней",
     ("time", "604800"): "week weeks woche wochen semana semanas semaine semaines settimane 周 週間 주 недели недель",
     ("year", "1"): "year years yr yrs jahr jahre años anos ans années anni 年 岁 歳 년 год года лет",
     ("year", "1/12"): "month months monate meses mois mesi 个月 か月 개월 месяц месяца месяцев",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-_ONES = {
+_SMALL = {
     name: number
     for number, name in enumerate(
         (
@@ -14,15 +14,21 @@ _ONES = {
         ).split()
     )
 }
-_TENS = {
-    name: 10 * n
-    for n, name in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)
-}
-_FRACTIONS = {"half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourths": 4, "fifths": 5}
-_FRACTIONS |= {"fifth": 5, "sixth": 6, "sixths": 6, "eighth": 8, "eighths": 8, "tenth": 10, "tenths": 10}
-_LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-NUMBER_WORDS = frozenset((*_ONES, *_TENS, *_FRACTIONS, *_LARGE, "hundred", "point"))
+_TENS = {name: 10 * n for n, name in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
+_LARGE = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_BELOW = {"half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourths": 4, "fifths": 5}
+_BELOW |= {"fifth": 5, "sixth": 6, "sixths": 6, "eighth": 8, "eighths": 8, "tenth": 10, "tenths": 10}
+NUMBER_WORDS = frozenset((*_SMALL, *_TENS, *_LARGE, *_BELOW, "point"))
 """Words that make another number of the one in front of them: "one thousand two hundred", "two thirds"."""
+
+_DIGITS = (
+    rf"(?:(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(list(_SMALL)[1:10])})\b)?|(?:{'|'.join(list(_SMALL)[::-1])})\b)"
+)
+_HUNDREDS = rf"(?:(?:{_DIGITS}|an?)[ -]hundred(?:(?: and)? {_DIGITS})?|{_DIGITS})"
+_GROUP = rf"(?:{_HUNDREDS}|an?)[ -](?:{'|'.join(list(_LARGE)[1:])})\b"
+_WHOLE = re.compile(rf"(?i)(?:{_GROUP}(?:,? {_GROUP})*(?:,?(?: and)? {_HUNDREDS})?|{_HUNDREDS})(?![A-Za-z])")
+_FRACTION = re.compile(rf"(?i)(?:(?P<above>{_DIGITS}|an?)[ -])?(?P<below>{'|'.join(_BELOW)})(?![A-Za-z])")
+_AND_A_FRACTION = re.compile(r"(?i) and (?:a|one) (half|quarter|third)(?![A-Za-z])")
 
 SIGN_WORDS = (
     r"(?:\b(?:minus|negative|moins(?!\s+de)|menos(?!\s+de)|meno)(?![a-z])"
@@ -31,7 +37,6 @@ SIGN_WORDS = (
 """A regular expression of the words for a minus sign."""
 
 _SIGN = re.compile(rf"(?i){SIGN_WORDS}\s*")
-_WORD = re.compile(r"[ -]?([A-Za-z]+)(?![A-Za-z])")
 _CHINESE_DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
 _CHINESE_UNITS = {"十": 10, "百": 100, "千": 1000}
 _CHINESE_LARGE = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
@@ -63,72 +68,34 @@ def read_words(text: str) -> tuple[Fraction, int] | None:
         return (above / below, fraction.end()) if below and above is not None else None
     numerals = _CHINESE.match(text)
     if numerals:
+        if text.startswith(("个半", "個半", "半"), numerals.end()):
+            return None  # two and a half
         alone = numerals.end() == 1 and text[1:2] and text[1] not in _COUNTERS  # 一 of 一共 is no number
         value = None if alone else _chinese(numerals[0])
         return None if value is None else (value, numerals.end())
-    words: list[tuple[str, int]] = []
-    position = 0
-    while len(words) < 24 and (word := _WORD.match(text, position)) and (words or not word.start(1)):
-        position = word.end()
-        words.append((word[1].lower(), position))
-    return _english(words)
+    part = _FRACTION.match(text)
+    if part and (part["above"] or part["below"].lower() == "half") and not text.startswith(" a ", part.end()):
+        above = _english(part["above"] or "a")
+        is_ordinal = above > 1 and not part["below"].endswith("s")  # twenty-third
+        return None if is_ordinal else (Fraction(above, _BELOW[part["below"].lower()]), part.end())
+    whole = _WHOLE.match(text)
+    if whole is None:
+        return None
+    added = _AND_A_FRACTION.match(text, whole.end())
+    value = _english(whole[0]) + (Fraction(1, _BELOW[added[1].lower()]) if added else Fraction(0))
+    return value, (added or whole).end()
 
 
-def _english(words: list[tuple[str, int]]) -> tuple[Fraction, int] | None:
-    names = [word for word, _ in words] + ["", "", ""]
-    number, used = _fraction(names, 0)
-    if not used:
-        whole, used = _whole(names, 0)
-        if not used:
-            return None
-        number = Fraction(whole)
-        if names[used] in _FRACTIONS:
-            return None  # an ordinal: the twenty-third
-        added, end = _fraction(names, used + 1) if names[used] == "and" else (Fraction(0), 0)
-        number, used = number + added, end or used
-    return number, words[used - 1][1]
-
-
-def _fraction(names: list[str], start: int) -> tuple[Fraction, int]:
-    """Return a fraction at ``start``, "a half", "three quarters", "half a dozen", and its end; 0 for none."""
-    if names[start] in ("half", "halves"):
-        large = {"dozen": 12, **_LARGE}.get(names[start + 2], 0) if names[start + 1] == "a" else 0
-        return (Fraction(large, 2), start + 3) if large else (Fraction(1, 2), start + 1)
-    article = names[start] in ("a", "an")
-    above, end = (1, start + 1) if article else _whole(names, start)
-    if end and 0 < above < 100 and names[end] in _FRACTIONS and (above == 1 or names[end].endswith("s")):
-        return Fraction(above, _FRACTIONS[names[end]]), end + 1
-    return Fraction(0), 0
-
-
-def _whole(names: list[str], start: int) -> tuple[int, int]:
-    """Return a whole number at ``start`` and its end; 0 for none."""
-    total, group, index = 0, 0, start
-    last, room = 10**15, 1000  # what the next word must be below: "twenty" leaves 10, "one" leaves nothing
-    known = names[start] in ("a", "an") and (names[start + 1] in ("hundred", "dozen") or names[start + 1] in _LARGE)
-    if known:
-        group, index = 1, start + 1
-    while names[index]:
-        word = names[index]
-        if word in _ONES and 0 <= _ONES[word] < room:
-            group, room, known = group + _ONES[word], 0, True
-        elif word in _TENS and _TENS[word] < room:
-            group, room, known = group + _TENS[word], 10, True
-        elif word == "hundred" and known and 0 < group < 100:
-            group, room = group * 100, 100
-        elif word == "dozen" and known:
-            return total + group * 12, index + 1
-        elif word in _LARGE and known and _LARGE[word] < last:
-            total, group, room, last = total + group * _LARGE[word], 0, 1000, _LARGE[word]
-        elif not (word == "and" and room in (100, 1000) and (total or group >= 100) and _goes_on(names, index + 1)):
-            break
-        index += 1
-    return (total + group, index) if known else (0, 0)
-
-
-def _goes_on(names: list[str], index: int) -> bool:
-    """Return whether the number behind an "and" is a summand, and no fraction: "two hundred and five"."""
-    return (names[index] in _ONES or names[index] in _TENS) and names[index + 1] not in _FRACTIONS
+def _english(words: str) -> int:
+    total = group = 0
+    for word in re.findall("[a-z]+", words.lower()):
+        if word == "hundred":
+            group = (group or 1) * 100
+        elif word in _LARGE:
+            total, group = total + (group or 1) * _LARGE[word], 0
+        else:
+            group += _SMALL.get(word, 0) + _TENS.get(word, 0)
+    return total + group if total + group or words.lower() == "zero" else 1
 
 
 def _chinese(text: str) -> Fraction | None:

@@ -6,21 +6,18 @@ import shlex
 import shutil
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.answers.code.escapes import ESCAPES, FOR_ROOT
+from tests.answers.code.escapes import ESCAPES
 
 FRESH_USER = 61_234
 REPOSITORY = Path(__file__).parents[3]
 
 bubblewrapped = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
-TRIALS = [(user, name) for user in ("root", "user") for name in ESCAPES if user == "root" or name not in FOR_ROOT]
 
 
-@cache
 def attempts(user: str, how: str, *names: str) -> tuple[int, dict[str, str]]:
     """Try escapes in a virtual environment of the user's own; return the exit status and what became of each."""
     if os.geteuid() != 0 and user == "root":
@@ -65,15 +62,17 @@ def _show(kept: str) -> str:
 
 @pytest.mark.slow
 @bubblewrapped
-@pytest.mark.parametrize(("user", "name"), TRIALS)
-def test_no_code_leaves_bubblewrap(user, name):
-    assert attempts(user, "isolated")[1][name] != "escaped"
+@pytest.mark.parametrize("user", ["root", "user"])
+def test_bubblewrap_lets_no_code_out(user):
+    outcomes = attempts(user, "isolated")[1]
+    assert outcomes.keys() == ESCAPES.keys()
+    assert [name for name, outcome in outcomes.items() if outcome == "escaped"] == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("user", "name"), TRIALS)
-def test_without_bubblewrap_or_limits_the_same_code_gets_out(user, name):
-    assert attempts(user, "bare")[1][name] == "escaped"
+@pytest.mark.parametrize("user", ["root", "user"])
+def test_escapes_get_out_where_there_is_no_bubblewrap(user):
+    assert attempts(user, "bare")[1] == dict.fromkeys(ESCAPES, "escaped")
 
 
 @bubblewrapped

@@ -36,6 +36,10 @@ _HARNESS = Path(__file__).with_name("harness.py")
 _START_SECONDS = 60.0
 _MOST_REPORT_BYTES = 65_536
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)")
+_MARGIN = re.compile(r"(?<=\n)(?=\S)")
+_PROSE_BEHIND = re.compile(r"(?m)^(?=\S)(?!import |from |def |class |async |@|#|\w+\s*=|[)\]}])")
+"""A line at the margin that can't start a statement."""
+
 _CODE_START = re.compile(r"^(?:import |from \w|def |class |async def |@)", re.MULTILINE)
 
 
@@ -142,14 +146,15 @@ def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str
     """
     blocks = [code for language, code in fenced_blocks(response) if language.lower() in ("", "python", "py", "python3")]
     definition = re.compile(rf"^[ \t]*(?:async\s+)?def\s+{re.escape(entry_point)}\b", re.MULTILINE)
-    defining = [block for block in blocks if definition.search(block)]
-    programs = []
-    if defining:
-        programs += [f"{start}\n\n{textwrap.dedent(defining[-1])}" for start in (prompt, prompt + "    pass\n")]
-    elif not blocks and definition.search(response):
+    code = next((block for block in reversed(blocks) if definition.search(block)), None)
+    if code is None and not blocks and definition.search(response):
         start_of_code = _CODE_START.search(response)
         code = response[start_of_code.start() if start_of_code else 0 :]
-        programs += [f"{start}\n\n{part}" for start in (prompt, prompt + "    pass\n") for part in (code, _body(code))]
+    programs = []
+    if code is not None:
+        parts = [textwrap.dedent(part) for part in (code, _PROSE_BEHIND.split(code, maxsplit=1)[0])]
+        starts = (prompt, prompt + "    pass\n")
+        programs = [f"{start}\n\n{part}" for start in starts for part in parts if part.strip()]
     return programs + [f"{prompt}\n{body}" for body in _bodies((blocks[-1] if blocks else response).strip("\n"))]
 
 
@@ -172,29 +177,11 @@ def fenced_blocks(text: str) -> Iterator[tuple[str, str]]:
 
 def _bodies(text: str) -> list[str]:
     """Return what a prompt's continuation may mean: as it stands, or without its first or all of its indentation."""
+    indented = _MARGIN.split(text, maxsplit=1)[0]
     if not text.strip() or text[0] in " \t":
-        return [_indented_part(text)]
-    first_line = f"    {_indented_part(text)}"
-    every_line = "".join(f"    {line}" for line in text.splitlines(keepends=True))
-    return [first_line, every_line] if "\n" in first_line.rstrip("\n") else [every_line, first_line]
-
-
-def _body(code: str) -> str:
-    """Return the code up to the first line at the margin that can't start a statement: prose after the function."""
-    lines = code.splitlines(keepends=True)
-    for number, line in enumerate(lines):
-        if line[:1].strip() and not re.match(r"(?:import |from |def |class |async |@|#|\w+\s*=|\)|\]|\})", line):
-            return "".join(lines[:number])
-    return code
-
-
-def _indented_part(text: str) -> str:
-    """Return a function's body: the first line, and all that follow until one stands at the margin."""
-    lines = text.splitlines(keepends=True)
-    for number, line in enumerate(lines[1:], start=1):
-        if line[:1].strip():
-            return "".join(lines[:number])
-    return text
+        return [indented]
+    every_line = textwrap.indent(text, "    ")
+    return [f"    {indented}", every_line] if "\n" in indented.rstrip("\n") else [every_line, f"    {indented}"]
 
 
 def _execute(programs: list[str], test: str, entry_point: str, limits: Limits, isolated: bool) -> Execution:
