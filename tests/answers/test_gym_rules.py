@@ -6,24 +6,19 @@ import json
 
 import pytest
 import reasoning_gym
-import reasoning_gym.utils
-from hypothesis import given
-from hypothesis import strategies as st
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import DATASETS
 
 from tokur_cli.answers.reasoning_gym import EVALUATING, answer_to, quality_of, task_of
 from tokur_cli.records.errors import RecordError
 
-TUPLES = {"arc_agi", "rearc"}
-
 
 def row_of(task, index=0, **config):
     return json.loads(json.dumps(reasoning_gym.create_dataset(task, size=index + 1, seed=3, **config)[index]))
 
 
-@pytest.mark.parametrize("task", ["zebra_puzzles", "leg_counting", "color_cube_rotation", "sudoku", "word_sorting"])
-def test_the_quality_is_what_the_task_itself_gives(task):
+@pytest.mark.parametrize("task", ["zebra_puzzles", "leg_counting", "word_sorting"])
+def test_quality_of_is_what_the_task_itself_gives(task):
     dataset = reasoning_gym.create_dataset(task, size=1, seed=3)
     row = row_of(task)
     assert task_of(row) == task
@@ -32,7 +27,7 @@ def test_the_quality_is_what_the_task_itself_gives(task):
         assert quality_of(row, answer) == pytest.approx(dataset.score_answer(answer, dataset[0]))
 
 
-def test_an_answer_stands_between_tags_or_as_in_any_response():
+def test_answer_to_reads_tags_or_any_response():
     row = row_of("zebra_puzzles")
     for response in (
         f"<answer>x</answer> No: <answer>\n{row['answer']} </answer>.",
@@ -42,7 +37,7 @@ def test_an_answer_stands_between_tags_or_as_in_any_response():
         assert answer_to(row, response).text == row["answer"]
 
 
-def test_what_a_rule_may_run_as_code_waits_to_be_allowed(tmp_path):
+def test_quality_of_waits_for_leave_to_run_code(tmp_path):
     row = row_of("n_queens")
     mark = tmp_path / "was-here"
     attack = f"open({str(mark)!r}, 'w')"
@@ -55,7 +50,7 @@ def test_what_a_rule_may_run_as_code_waits_to_be_allowed(tmp_path):
     assert mark.exists(), "the rule runs no code any more: take it off the list"
 
 
-def test_all_rules_that_know_of_evaluation_are_listed():
+def test_evaluating_lists_all_rules_that_may_run_code():
     """Of every other task neither the module nor those of its parents can evaluate a text."""
     evaluating = set()
     for task, (kind, _) in DATASETS.items():
@@ -74,16 +69,8 @@ def test_all_rules_that_know_of_evaluation_are_listed():
     assert evaluating == EVALUATING
 
 
-@pytest.mark.parametrize("task", sorted(TUPLES))
-def test_rules_that_json_misleads_are_not_used(task):
-    row = row_of(task)
-    with pytest.raises(RecordError, match='does not fit its rows once they are JSON: give it a label "correct"'):
-        quality_of(row, row["answer"])
-
-
-@given(st.lists(st.sampled_from(["<answer>", "</answer>", " ", "\n", "a", "<", "answer>", "42"]), max_size=30))
-def test_the_last_tags_are_those_that_the_library_finds(parts):
-    row, text = row_of("leg_counting"), "".join(parts)
-    expected = reasoning_gym.utils.extract_answer(text)
-    found = answer_to(row, text)
-    assert (found.text if found is not None and found.rule == "tagged" else None) == expected
+def test_quality_of_refuses_rules_that_json_misleads():
+    for task in ("arc_agi", "rearc"):
+        row = row_of(task)
+        with pytest.raises(RecordError, match='does not fit its rows once they are JSON: give it a label "correct"'):
+            quality_of(row, row["answer"])

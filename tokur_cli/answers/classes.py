@@ -113,54 +113,35 @@ def _classes(forms: Sequence[Canonical], equivalence: Equivalence) -> dict[Canon
             put(form, (form.kind, form.text))
         elif form.kind == "expression" and ("choice", form.text.upper()) in known:
             put(form, ("choice", form.text.upper()))
-    expressions = [form for form in forms if form not in found]
-    has_others = bool(known) or len({form.text for form in expressions}) > 1
-    _put_expressions(expressions, known, found, equivalence if has_others else None)
+    rest = [form for form in forms if form not in found]
+    distinct = {form.text: form for form in reversed(rest)}
+    short = [form for form in distinct.values() if len(form.text) <= MAX_SYMBOLIC_LENGTH]
+    is_alone = not known and len(distinct) == 1  # there is nothing to compare it with
+    prints = {} if is_alone else dict(zip(short, equivalence.fingerprints(short), strict=True))
+    heads: dict[str, list[Canonical]] = {}
+    for form in rest:
+        first = distinct[form.text]
+        if first not in found:
+            found[first] = first
+            fingerprint = prints.get(first) or ""
+            if fingerprint.startswith("@"):
+                found[first] = known.setdefault(_key(fingerprint, first.unit, known), first)
+            elif fingerprint:
+                candidates = heads.setdefault(fingerprint, [])
+                outcomes = equivalence.compare_canonical([(head, first) for head in candidates])
+                same = [head for head, out in zip(candidates, outcomes, strict=True) if out is Outcome.CORRECT]
+                found[first] = found[same[0]] if same else first
+                candidates += [] if same else [first]
+        found[form] = found[first]
     return found
 
 
-def _put_expressions(
-    forms: Sequence[Canonical],
-    known: dict[Hashable, Hashable],
-    found: dict[Canonical, Hashable],
-    equivalence: Equivalence | None,
-) -> None:
-    """Put expressions into classes by their text, then by their fingerprint where there is anything to compare with."""
-    distinct = {form.text: form for form in reversed(forms)}
-    short = [form for form in distinct.values() if len(form.text) <= MAX_SYMBOLIC_LENGTH]
-    prints = dict(zip(short, equivalence.fingerprints(short), strict=True)) if equivalence else {}
-    heads: dict[str, list[Canonical]] = {}
-    for form in forms:
-        first = distinct[form.text]
-        if first not in found:
-            found[first] = _class_of(first, prints.get(first), known, found, heads, equivalence)
-        found[form] = found[first]
-
-
-def _class_of(
-    form: Canonical,
-    fingerprint: str | None,
-    known: dict[Hashable, Hashable],
-    found: dict[Canonical, Hashable],
-    heads: dict[str, list[Canonical]],
-    equivalence: Equivalence | None,
-) -> Hashable:
-    """Return what stands for the class of an expression: one with its fingerprint, or its own."""
-    if fingerprint is None or equivalence is None:
-        return form
-    if fingerprint.startswith("@"):
-        value: Fraction | str = fingerprint if ":" in fingerprint else Fraction(fingerprint[1:])  # 2+3 joins 5
-        key: Hashable = value
-        if form.unit and value not in known:
-            key = _quantity(value, form.unit) if isinstance(value, Fraction) else (form.unit, value)
-        return known.setdefault(key, form)
-    candidates = heads.setdefault(fingerprint, [])
-    outcomes = equivalence.compare_canonical([(head, form) for head in candidates])
-    for head, outcome in zip(candidates, outcomes, strict=True):
-        if outcome is Outcome.CORRECT:
-            return found[head]
-    candidates.append(form)
-    return form
+def _key(fingerprint: str, unit: Unit | None, known: dict[Hashable, Hashable]) -> Hashable:
+    """Return the key of an expression's value: the number where it is one, so that ``2+3`` joins the class of 5."""
+    value: Fraction | str = fingerprint if ":" in fingerprint else Fraction(fingerprint[1:])
+    if unit is None or value in known:
+        return value
+    return _quantity(value, unit) if isinstance(value, Fraction) else (unit, value)
 
 
 def _values(number: Number) -> list[Fraction]:

@@ -50,34 +50,18 @@ from tokur_cli.answers.sentences import (
 )
 from tokur_cli.answers.text import plain
 
-ExtractionRule = Literal[
-    "tagged",
-    "boxed",
-    "hash",
-    "answer_line",
-    "final_answer",
-    "answer_is",
-    "open_box",
-    "choice",
-    "verdict",
-    "whole",
-    "closing",
-    "pattern",
-]
-
 AnswerType = Literal["choice", "verdict", "value", "words"]
 """What a question asks for, as its reference tells: a letter, yes or no, a number or formula, other words."""
 
-_FINAL: ExtractionRule = "final_answer"
-_PLAIN: ExtractionRule = "answer_is"
+_FINAL, _PLAIN = "final_answer", "answer_is"
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """An answer as it stands in the response, in plain writing, and the rule that found it."""
+    """An answer as it stands in the response, in plain writing, and the rule that found it; ``pattern`` is a user's."""
 
     text: str
-    rule: ExtractionRule
+    rule: str
 
 
 _LONGEST_STATEMENT = 2_000
@@ -88,15 +72,13 @@ _SIGNS = ("\\boxed", "####", _TAG_END, "\nA:")
 _LABEL = re.compile(r"(?<![A-Za-z])[A-J][).:]\s")
 _NEXT_QUESTION = re.compile(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise"
-    r"|example|instruction|human|user|q)"
-    r"\s{0,3}\d{0,3}\s{0,3}:|<\|(?:im_end|endoftext|eot_id)|(?:pregunta|frage|pergunta|вопрос|задача|问题|問題|题目"
-    r"|문제)\s{0,3}\d{0,3}\s{0,3}:)"
+    r"|example|instruction|human|user|q)\s{0,3}\d{0,3}\s{0,3}:|<\|(?:im_end|endoftext|eot_id)|(?:pregunta|frage"
+    r"|pergunta|вопрос|задача|问题|問題|题目|문제)\s{0,3}\d{0,3}\s{0,3}:)"
 )
 _TURN = re.compile(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
 _SUPPOSED = re.compile(
-    r"(?i)\b(?:if|suppose|supposing|assume|assuming|imagine|whether|unless)\s+(?:that\s+)?(?:(?:the|my|our|your"
-    r"|final|correct|right)\s+){0,3}\Z"
-    r"|\b(?:wrong|incorrect|mistaken|common|initial|original|previous|earlier)\s+\Z"
+    r"(?i)\b(?:if|suppose|supposing|assume|assuming|imagine|whether|unless)\s+(?:that\s+)?(?:(?:the|my|our|your|final"
+    r"|correct|right)\s+){0,3}\Z|\b(?:wrong|incorrect|mistaken|common|initial|original|previous|earlier)\s+\Z"
     r"|(?<!\bI\s)(?<!\bwe\s)\b(?:said|says|thinks|thought|claims|claimed|believes|guessed)\s+(?:that\s+)?(?:the|his"
     r"|her)\s+\Z"
 )
@@ -212,15 +194,9 @@ def _without_next_question(text: str, letters: bool) -> str:
     """Return a text up to the line on which a model goes on with a next question, where it has answered before."""
     for line in _NEXT_QUESTION.finditer(text):
         before = text[: line.start()]
-        is_answered = before.strip() and (
-            _TURN.match(line[0].lstrip("\n")) or closing(before) or is_answer_alone(before)
-        )
-        if (
-            is_answered
-            or any(map(before.__contains__, _SIGNS))
-            or markers(before)
-            or (letters and chosen_letter(before))
-        ):
+        is_marked = markers(before) or any(sign in before for sign in _SIGNS)
+        is_stated = closing(before) or is_answer_alone(before) or (letters and chosen_letter(before))
+        if before.strip() and (is_marked or is_stated or _TURN.match(line[0].lstrip("\n"))):
             return before
         if line.start() > _LONGEST_STATEMENT:
             break
@@ -261,14 +237,14 @@ def _of_prose(inside: str, wanted: AnswerType | None) -> str | None:
     return found.text if found else None
 
 
-def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[ExtractionRule, ...]) -> Extraction | None:
+def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[str, ...]) -> Extraction | None:
     """Return what follows the last marker of the first of ``rules`` that has one; ``_UNREADABLE`` where it is none."""
     letters = wanted == "choice"
     begun = [marker for marker in markers(text)[-_LAST_MARKERS:] if text[marker.end : marker.end + 40].strip()]
     asserted = [one for one in begun if not _SUPPOSED.search(text, max(0, one.start - 60), one.start)]
     if begun and not asserted and not _behind_last_marker(text).strip():
         return _UNREADABLE  # what another said, or what would be
-    last: dict[ExtractionRule, Marker] = {}
+    last: dict[str, Marker] = {}
     for marker in asserted:
         last[_FINAL if marker.is_final(text) else _PLAIN] = marker
     unreadable: Extraction | None = None

@@ -3,7 +3,7 @@ r"""One grammar of numbers: sign, digits or words, scale, unit; ``read_number`` 
 - ``1,234``, ``1 234``, ``1'234``, ``12,34,567`` and ``1.234.567`` have thousands apart; ``1.234,50`` and ``0,5`` have
   a decimal comma, as has ``2,50 €``, where a unit says that it is one number. A bare ``18,20`` is a list. ``1.000 €``
   is a thousand: the sign stands behind where dots stand between thousands; ``€1.000`` is one.
-- ``minus 5`` and ``negative 5`` are −5, ``42nd`` is 42, ``one half`` is 1/2, ``三百五十`` is 350, ``$2.5M`` is 2.5
+- ``minus 5`` and ``negative 5`` are −5, ``42nd`` is 42, ``one half`` is 1/2, ``$2.5M`` is 2.5
   million.
 - ``3 hours and 30 minutes`` is one amount, 3.5 hours. ``127/3 ≈ 42.33`` is 127/3 with the rounding beside it.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tokur_cli.answers.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS, Unit, scale_of, unit_of
-from tokur_cli.answers.words import CHINESE, NUMBER_WORDS, SIGN_WORDS, read_words, without_sign_word
+from tokur_cli.answers.words import NUMBER_WORDS, SIGN_WORDS, read_words, without_sign_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,9 +324,7 @@ _RANGE = re.compile(
     r"\s?[-–—~]\s?(?=\d)|\s(?:to|bis|a|à|до|至|or|oder|o|ou|или|of)\s?(?=[-+]?\s?[$€£¥]?\d)"
     r"|\s?(?:から|至|到|或|或者|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)"
 )
-_SPELLED = re.compile(
-    rf"(?i)(?:{SIGN_WORDS}\s*)?(?:(?<![A-Za-z-])(?:{'|'.join(NUMBER_WORDS - {'point'})}|an?)\b|{CHINESE})"
-)
+_SPELLED = re.compile(rf"(?i)(?:{SIGN_WORDS}\s*)?(?:(?<![A-Za-z-])(?:{'|'.join(NUMBER_WORDS - {'point'})}|an?)\b)")
 
 
 def amounts(text: str, *, comma: bool = False, spelled: bool = False) -> list[Amount]:
@@ -373,17 +371,14 @@ def goes_on(text: str, end: int) -> bool:
 
 
 def _in_words(text: str, start: int) -> Amount | None:
-    """Return the amount in words that stands somewhere, None where it is no number: the 一 of 一共, say."""
+    """Return the amount in words that stands somewhere, None where it is no number."""
     behind, _ = without_sign_word(text[start : start + 120])
     found = read_words(behind)
     end = start + len(text[start : start + 120]) - len(behind) + found[1] if found else 0
-    is_one = found is not None and text[start:end].lower() in ("one", "a", "an")
-    is_time = text[:start].endswith("past ")  # half past ten
-    return (
-        None
-        if is_one or is_time or not found or _ORDINAL_BEHIND.match(text, end)
-        else _longest(text, start, end, comma=False)
-    )
+    is_article = found is not None and text[start:end].lower() in ("one", "a", "an")
+    if found is None or is_article or text[:start].endswith("past ") or _ORDINAL_BEHIND.match(text, end):
+        return None  # half past ten
+    return _longest(text, start, end, comma=False)
 
 
 def _ends(text: str, start: int, end: int) -> list[int]:
@@ -421,8 +416,12 @@ def _longest(text: str, start: int, end: int, *, comma: bool) -> Amount | None:
     for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end) else ():
         words = text[start:longer].strip()
         read = read_number(words, comma=comma)
-        if read and read != number and (best is None or _says_more(read, best.number)):
-            best = Amount(start, longer, shown(words, read, comma), read)
+        if read and (
+            number is None
+            or (read.scale, read.value) != (number.scale, number.value)
+            or (read.unit and not number.unit)
+        ):
+            number, best = read, Amount(start, longer, shown(words, read, comma), read)
     return best
 
 
@@ -434,17 +433,6 @@ def _is_followed_up(text: str, end: int) -> bool:
     word = following[0].strip(" -")
     known = word.lower() in UNITS or word.lower() in SCALES or word in (*_LETTER_SCALES, "square", "cubic", "sq")
     return known or not (word[:1].isascii() and word[:1].isalpha())
-
-
-def _says_more(longer: Number, number: Number | None) -> bool:
-    """Return whether words behind a number belong to it: they name a scale, a unit or another summand."""
-    if number is None:
-        return True
-    return (
-        longer.scale != number.scale
-        or longer.value != number.value
-        or (longer.unit is not None and number.unit is None)
-    )
 
 
 def shown(text: str, number: Number, comma: bool) -> str:

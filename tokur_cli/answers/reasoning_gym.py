@@ -10,27 +10,15 @@ from tokur_cli.answers.extract import Extraction, extract_answer, wanted_by
 from tokur_cli.records.errors import RecordError, UsageError
 
 EVALUATING = frozenset(
-    {
-        "advanced_geometry",
-        "binary_matrix",
-        "bitwise_arithmetic",
-        "codeio",
-        "countdown",
-        "intermediate_integration",
-        "n_queens",
-        "number_sorting",
-        "polynomial_equations",
-        "polynomial_multiplication",
-        "puzzle24",
-        "simple_integration",
-        "spiral_matrix",
-        "string_insertion",
-    }
+    (
+        "advanced_geometry binary_matrix bitwise_arithmetic codeio countdown intermediate_integration n_queens "
+        "number_sorting polynomial_equations polynomial_multiplication puzzle24 simple_integration spiral_matrix "
+        "string_insertion"
+    ).split()
 )
 """The tasks of version 0.1.25 whose rules may evaluate the answer as Python, or give it to SymPy, which does."""
 
 _CHANGED_BY_JSON = frozenset({"arc_agi", "rearc"})  # their rules compare tuples, which JSON has as lists
-_OPENING, _CLOSING = "<answer>", "</answer>"
 
 
 def task_of(record: Mapping[str, Any]) -> str | None:
@@ -44,27 +32,12 @@ def task_of(record: Mapping[str, Any]) -> str | None:
 
 def answer_to(record: Mapping[str, Any], response: str) -> Extraction | None:
     """Return a response's answer: between the tags that Reasoning Gym asks for, else as in any other response."""
-    tagged = _last_tagged(response)
-    if tagged is not None:
-        return Extraction(tagged, "tagged")
+    end = response.rfind("</answer>")
+    start = response.rfind("<answer>", 0, max(end, 0))
+    if start >= 0:
+        return Extraction(response[start + len("<answer>") : end].strip(), "tagged")
     reference = record.get("answer")
     return extract_answer(response, wanted=wanted_by(reference) if isinstance(reference, str) else None)
-
-
-def _last_tagged(response: str) -> str | None:
-    r"""Return what stands between the last tags, of tags that follow each other from the start; None without any.
-
-    It is the last match of Reasoning Gym's ``<answer>\s?(.*?)\s?</answer>``, which takes time quadratic in the number
-    of tags that are never closed; this is linear.
-    """
-    found, end = None, 0
-    while (begin := response.find(_OPENING, end)) >= 0:
-        begin += len(_OPENING)
-        close = response.find(_CLOSING, begin)
-        if close < 0:
-            break
-        found, end = response[begin:close].strip(), close + len(_CLOSING)
-    return found
 
 
 def quality_of(record: Mapping[str, Any], answer: str | None, *, may_run_code: bool = False) -> float:

@@ -16,10 +16,9 @@ from tokur_cli.answers.markers import ENGLISH, LANGUAGES, language_of
 from tokur_cli.answers.numbers import LETTER, QUALIFIED, Amount, amounts, goes_on, read_number, shown
 
 SENTENCE_END = re.compile(
-    r"(?:(?<!\d)\.|(?<=\d)\.|[!?]+(?!(?<=\d!)\s*[-+*/×·÷=]))(?=\s|$|[\"')\]](?:\s|$))"
-    r"(?!(?:(?<=\b(?:oz|lb|ft|hr|sq|vs|No|no|Mr|Ms|Dr)\.)|(?<=\b(?:lbs|hrs|min|Mrs|тыс|млн|Mio|Mrd)\.)"
-    r"|(?<=\bapprox\.))\s[a-zа-яż\d])(?<!\b(?:Mr|Ms|Dr)\.)(?<!\b(?:Mrs|i\.e|e\.g)\.)"
-    r"|[!?](?=[^\W\d_])|\n"
+    r"(?:(?<!\d)\.|(?<=\d)\.|[!?]+(?!(?<=\d!)\s*[-+*/×·÷=]))(?=\s|$|[\"')\]](?:\s|$))(?!(?:(?<=\b(?:oz|lb|ft|hr|sq|vs"
+    r"|No|no|Mr|Ms|Dr)\.)|(?<=\b(?:lbs|hrs|min|Mrs|тыс|млн|Mio|Mrd)\.)|(?<=\bapprox\.))\s[a-zа-яż\d])(?<!\b(?:Mr|Ms"
+    r"|Dr)\.)(?<!\b(?:Mrs|i\.e|e\.g)\.)|[!?](?=[^\W\d_])|\n"
 )
 """Where a sentence ends, in plain writing."""
 
@@ -30,16 +29,14 @@ MATH = re.compile(
     re.DOTALL,
 )
 CORRECTION = re.compile(
-    r"(?i)(?:\b(?:wait|hold on|no,|no(?=\W+wait)|oops|i mean|i meant|sorry|scratch that|correction|edit(?=:)"
-    r"|actually|let me (?:re|check|correct)"
-    r"|on second thou?ght|i made a mistake|hmm)(?![^\W_])|等等|不对|不對)"
+    r"(?i)(?:\b(?:wait|hold on|no,|no(?=\W+wait)|oops|i mean|i meant|sorry|scratch that|correction|edit(?=:)|actually"
+    r"|let me (?:re|check|correct)|on second thou?ght|i made a mistake|hmm)(?![^\W_])|等等|不对|不對)"
 )
 """Words that take back what was said before them."""
 
 NEGATION = re.compile(
     r"(?i)\b(?:not|never|neither|nor|cannot|\w+n't|no (?:longer|(?:real |such )?(?:solutions?|answers?|numbers?"
-    r"|values?|ways?)|one)|incorrect"
-    r"|wrong|unknown|unclear|impossible|undefined|undetermined)(?![^\W_])"
+    r"|values?|ways?)|one)|incorrect|wrong|unknown|unclear|impossible|undefined|undetermined)(?![^\W_])"
 )
 SO = re.compile(r"(?i)\b(?:so|thus|therefore|hence|consequently)(?![^\W_])")
 CAUSE = re.compile(r"(?i)[,;]?\s*(?:\b(?:because|since)\b|因为|因為|由于|由於)")
@@ -60,34 +57,29 @@ _HYPOTHETICAL = re.compile(
 _DENIED = re.compile(r"(?i)(?:n't|\b(?:not|never|no))\s+(?:[a-z]+\s+){0,2}\Z")
 _CONTRAST = re.compile(
     r"(?i)[,;]?\s*(?:\b(?:rather than|instead of|as opposed to|unlike|out of)\b|,\s+(?:not|no)\b"
-    r"|\bnot\b(?=\s*(?:\S+\s){0,2}[^\s\w]?\d))"
-    r"|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
+    r"|\bnot\b(?=\s*(?:\S+\s){0,2}[^\s\w]?\d))|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
 )
 """Where what an answer is told apart from begins."""
 
 _ASIDE = re.compile(r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*=[^()]*)\)")
 _RESULT = re.compile(
     r"(?i)\b(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely"
-    r"|(?:is )?equal to|gives us"
-    r"|(?<!after )(?<!before )(?<!by )giving(?: (?:us|him|her|them|it))?|making(?: a total of)?|we get"
-    r"|makes a total of|a total of|totals?"
-    r"|rounds? (?:up |down )?to|rounded (?:up |down )?to)(?![^\W_])[\s,:]*"
+    r"|(?:is )?equal to|gives us|(?<!after )(?<!before )(?<!by )giving(?: (?:us|him|her|them|it))?"
+    r"|making(?: a total of)?|we get|makes a total of|a total of|totals?|rounds? (?:up |down )?to|rounded (?:up "
+    r"|down )?to)(?![^\W_])[\s,:]*"
 )
 """Words that give the result of what stands before them."""
 
 _BOUND_BEFORE = re.compile(
     r"(?i)(?:\b(?:(?:more|less|fewer|greater|larger|smaller|higher|lower) than|at (?:least|most)|between|from|over"
-    r"|under"
-    r"|(?<!add )(?<!adds )(?<!added )up to|above|below|(?:minimum|maximum)(?: of)?|hardly|nowhere near|anything but"
-    r"|except(?: for)?|excluding"
-    r"|other than|apart from|besides|all but)|[><≥≤≠]|\\(?:ge|le|ne|geq|leq|neq)(?![A-Za-z]))\s*\Z"
+    r"|under|(?<!add )(?<!adds )(?<!added )up to|above|below|(?:minimum|maximum)(?: of)?|hardly|nowhere near"
+    r"|anything but|except(?: for)?|excluding|other than|apart from|besides|all but)|[><≥≤≠]|\\(?:ge|le|ne|geq|leq"
+    r"|neq)(?![A-Za-z]))\s*\Z"
 )
 LEADING_CHOICE = re.compile(
     r"(?:(?:so|then|option|choice|la|el|a|le|die|opción|opção|alternativa|lettre|lettera|letra|buchstabe|antwort"
-    r"|opzione|вариант"
-    r"|pilihan|phương án|câu|ข้อ|विकल्प|选项|選項|选|選)\s*){0,2}"
-    r"\(?([B-HJ]|A(?!\s+(?!or\b|and\b|is\b|because\b|since\b|as\b"
-    r"|but\b)[a-z]))(?![A-Za-z0-9\u00c0-\u024f'])\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
+    r"|opzione|вариант|pilihan|phương án|câu|ข้อ|विकल्प|选项|選項|选|選)\s*){0,2}\(?([B-HJ]|A(?!\s+(?!or\b|and\b|is\b"
+    r"|because\b|since\b|as\b|but\b)[a-z]))(?![A-Za-z0-9\u00c0-\u024f'])\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
 )
 LETTER_OF_CHOICE = re.compile(
     r"\(([A-J])\)|(?<![A-Za-z0-9\u00c0-\u024f'$\\])(?:([B-HJ])|(A)(?!\s+(?!or\b|and\b|is\b|was\b|because\b|since\b"
@@ -104,19 +96,21 @@ _PROSE = re.compile(
 )
 _WITH_ANOTHER = re.compile(
     r"(?i)(?P<of>\s{1,3}of\s+)?(?(of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times|choose|mod"
-    r"|plus|minus|divided by"
-    r"|multiplied by|to the power of)\s+)(?:the\s+)?[$€£]?(?:\d|\\frac)"
+    r"|plus|minus|divided by|multiplied by|to the power of)\s+)(?:the\s+)?[$€£]?(?:\d|\\frac)"
 )
 _DANGLING = re.compile(
-    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than"
-    r"|because|since|making|giving"
-    r"|leaving|equals|gives|he|she|we|they|it|i|has|have)\s*\Z"
+    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because"
+    r"|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have)\s*\Z"
 )
 _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\ud7ff]")
 _PAIR = re.compile(
     r"\((?:[-+]?\d[\d./]*|\\frac\{\d+\}\{\d+\}|[-+]?[a-z]),\s*[^(),]{1,30}(?:,\s*[^(),]{1,30})?\)"
     r"|(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])(?<!:\d\d)"
 )
+_NAME = re.compile(r"([A-Z][^\d,]*), ")
+_OPERATOR = r"(?:[-+*/×·÷^]|\\(?:times|cdot|div))"
+_OPERATOR_BEHIND = re.compile(rf"\s*{_OPERATOR}\s*[\d($]|\s+[+×÷]\s+[A-Za-z]")
+_OPERATOR_BEFORE = re.compile(rf"(?:[\d)]|(?<![A-Za-z])[A-Za-z])\s*{_OPERATOR}\s*\Z")
 _ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
 _SOLVED = re.compile(
     r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|yields|produces)\b)[^=]*=\s*"
@@ -124,9 +118,8 @@ _SOLVED = re.compile(
 """What leads to the only equation of a sentence, or to the one that it draws from others."""
 
 _UNSOLVED = re.compile(
-    r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z"
-    r"|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[²³]|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]"
-    r"|\d+/[a-zA-Z])\s*=\s*\Z"
+    r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[²³]"
+    r"|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]|\d+/[a-zA-Z])\s*=\s*\Z"
 )
 _GIVEN = re.compile(
     r"(?i)\b(?:the|these|those|all|both|his|her|their|its|my|our|your)\s+(?:[a-z]+\s+of\s+(?:the|these|those)\s+)?\Z"
@@ -245,20 +238,14 @@ def _behind_marker(sentence: str, letters: bool, language: str, worked: str, lea
     form = Canonical("number", main, main, number) if number else canonical(main)
     if denied and form.text != "no":
         return None
-    is_range = is_prose(main) is False and any(goes_on(main, amount.end) for amount in amounts(main)[:1])
+    is_range = any(goes_on(main, amount.end) for amount in amounts(main)[:1])
     if form.text in ("yes", "no") or form.kind in ("number", "choice") or not (is_prose(main) or is_range):
         return shown(main, number, comma) if number else main
     if not _readings(main, comma):
         return main if word_count(main) <= 6 and not NEGATION.search(main) else None
-    name, comma_behind, _ = main.partition(", ")
-    if (
-        comma_behind
-        and name[:1].isupper()
-        and word_count(name) <= 4
-        and not re.search(r"\d", name)
-        and not SO.match(name)
-    ):
-        return name
+    name = _NAME.match(main)
+    if name and word_count(name[1]) <= 4 and not SO.match(name[1]):
+        return name[1]
     return _concluded(main, worked, language, is_marked=True)
 
 
@@ -304,13 +291,9 @@ def _main_clause(sentence: str, language: str) -> str:
         sentence = sentence[corrected.end() :].lstrip(" ,:")
     for cue in (CAUSE, _CONTRAST):
         cut = cue.search(sentence)
-        if (
-            cut
-            and cut.start()
-            and "=" not in sentence[cut.start() :]
-            and (re.search(r"\d", sentence[: cut.start()]) or not re.search(r"\d", sentence))
-        ):
-            sentence = sentence[: cut.start()].rstrip(" ,;")
+        before, behind = (sentence[: cut.start()], sentence[cut.start() :]) if cut else ("", "")
+        if before and "=" not in behind and (re.search(r"\d", before) or not re.search(r"\d", behind)):
+            sentence = before.rstrip(" ,;")
     return sentence
 
 
@@ -325,10 +308,7 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
     """
     row = LANGUAGES[language]
     main = _main_clause(sentence, language)
-    if language == ENGLISH:
-        if _UNDETERMINED.search(sentence):
-            return None
-    elif row.is_unsure(main):
+    if _UNDETERMINED.search(sentence) if language == ENGLISH else row.is_unsure(main):
         return None
     found = [amount for amount in _readings(main, row.has_decimal_comma) if not _is_operand(main, amount)]
     worth = _worked_out(worked)
@@ -337,10 +317,10 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
         return _of_calculation(main, found, result)
     if language == ENGLISH and _HYPOTHETICAL.search(main):
         return None
-    drawn = max(_SOLVED.finditer(main), key=re.Match.end, default=None)
-    assigned = [amount for amount in found if drawn and amount.end > drawn.end()]
-    if only(assigned) and drawn and not _UNSOLVED.search(main[: drawn.end()]):
-        return assigned[0].text
+    equation = max(_SOLVED.finditer(main), key=re.Match.end, default=None)
+    equal = only([amount for amount in found if equation and amount.end > equation.end()])
+    if equation and equal and not _UNSOLVED.search(main[: equation.end()]):
+        return equal
     if not found or IN_DOUBT.search(main) or QUALIFIED.search(main):
         return None
     said = max(_RESULT.finditer(main), key=re.Match.end, default=None)
@@ -407,12 +387,9 @@ def _readings(sentence: str, comma: bool) -> list[Amount]:
     pair = _PAIR.search(sentence)
     if pair and not MATH.search(sentence):
         behind = [amount.shifted(pair.end()) for amount in amounts(sentence[pair.end() :], comma=comma)]
-        return [
-            *amounts(sentence[: pair.start()], comma=comma),
-            Amount(pair.start(), pair.end(), pair[0], None),
-            *behind,
-        ]
-    found: list[Amount] = []
+        found = [Amount(pair.start(), pair.end(), pair[0], None), *behind]
+        return amounts(sentence[: pair.start()], comma=comma) + found
+    found = []
     position = 0
     for math in MATH.finditer(sentence):
         if math.start() < position:
@@ -438,10 +415,9 @@ def _whole_formula(text: str, math: re.Match[str]) -> str:
 
 def _is_operand(text: str, amount: Amount) -> bool:
     """Return whether an amount belongs to a calculation, such as the 48 of "48+15 books"."""
-    behind = re.match(r"\s*(?:[-+*/×·÷^]|\\(?:times|cdot|div))\s*[\d($]|\s+[+×÷]\s+[A-Za-z]", text[amount.end :])
-    before = re.search(r"[\d)]\s*(?:[-+*/×·÷^]|\\(?:times|cdot|div))\s*\Z", text[: amount.start])
-    symbol = re.search(r"(?<![A-Za-z])[A-Za-z]\s*(?:[-+*/×·^]|\\(?:times|cdot|div))\s*\Z", text[: amount.start])
-    return bool(behind or before or symbol or (amount.text[0] in "+-" and re.search(r"\d\s*\Z", text[: amount.start])))
+    before = text[: amount.start]
+    is_signed = amount.text[0] in "+-" and re.search(r"\d\s*\Z", before)
+    return bool(is_signed or _OPERATOR_BEHIND.match(text, amount.end) or _OPERATOR_BEFORE.search(before))
 
 
 def _is_computed_with(text: str, amount: Amount) -> bool:

@@ -320,11 +320,8 @@ def _print(expression: Any) -> str:
         return _print(expression.rhs)  # a name on one side alone is not compared
     if isinstance(expression, sympy.Expr):
         return f"@{_digits(expression)}"
-    if isinstance(expression, sympy.Interval):
-        return f"list {sorted([_print(expression.start), _print(expression.end)])}"
-    if isinstance(expression, (sympy.Tuple, sympy.Set, sympy.MatrixBase)):
-        elements = expression if isinstance(expression, sympy.MatrixBase) else expression.args
-        return f"list {sorted(map(_print, elements))}"
+    with contextlib.suppress(ValueError):
+        return f"list {sorted(map(_digits, _values(expression)))}"
     return "relation"
 
 

@@ -1,4 +1,4 @@
-"""Numbers in English words, ``minus twenty-one``, ``two and a half``, ``three quarters``, and in Chinese numerals."""
+"""Numbers in English words, ``minus twenty-one``, ``two and a half``, ``three quarters``."""
 
 from __future__ import annotations
 
@@ -37,42 +37,14 @@ SIGN_WORDS = (
 """A regular expression of the words for a minus sign."""
 
 _SIGN = re.compile(rf"(?i){SIGN_WORDS}\s*")
-_CHINESE_DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
-_CHINESE_UNITS = {"十": 10, "百": 100, "千": 1000}
-_CHINESE_LARGE = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
-_NUMERALS = "".join((*_CHINESE_DIGITS, *_CHINESE_UNITS, *_CHINESE_LARGE))
-CHINESE = rf"(?:\d[\d,.]*(?=[千万萬亿億])|[{_NUMERALS}])(?:\d[\d,]*|[{_NUMERALS}])*"
-"""What may be a number with Chinese numerals in it, as Japanese has them, too."""
-
-_CHINESE = re.compile(CHINESE)
-_CHINESE_FRACTION = re.compile(rf"({CHINESE}|\d+)\s*(?:分之|分の)\s*({CHINESE}|\d+)")
-_CHINESE_TOKEN = re.compile(r"\d[\d,.]*|\D")
-_COUNTERS = frozenset("个個只本人元块名张張辆棵条天年岁歳つ冊匹枚台回度倍円分秒杯。.,)% \n")
-
-
-def without_sign_word(text: str) -> tuple[str, bool]:
-    """Return a text without the ``minus`` or ``negative`` that it begins with, and whether it did."""
-    sign = _SIGN.match(text)
-    return (text[sign.end() :], True) if sign and sign.end() < len(text) else (text, False)
 
 
 def read_words(text: str) -> tuple[Fraction, int] | None:
     """Return the number in words that a text begins with and where it ends, or None where it begins with none.
 
     Args:
-        text: such as ``four apples``, ``two and a half hours``, ``十二个``.
+        text: such as ``four apples``, ``two and a half hours``.
     """
-    fraction = _CHINESE_FRACTION.match(text)
-    if fraction:
-        below, above = _chinese(fraction[1]), _chinese(fraction[2])
-        return (above / below, fraction.end()) if below and above is not None else None
-    numerals = _CHINESE.match(text)
-    if numerals:
-        if text.startswith(("个半", "個半", "半"), numerals.end()):
-            return None  # two and a half
-        alone = numerals.end() == 1 and text[1:2] and text[1] not in _COUNTERS  # 一 of 一共 is no number
-        value = None if alone else _chinese(numerals[0])
-        return None if value is None else (value, numerals.end())
     part = _FRACTION.match(text)
     if part and (part["above"] or part["below"].lower() == "half") and not text.startswith(" a ", part.end()):
         above = _english(part["above"] or "a")
@@ -96,22 +68,3 @@ def _english(words: str) -> int:
         else:
             group += _SMALL.get(word, 0) + _TENS.get(word, 0)
     return total + group if total + group or words.lower() == "zero" else 1
-
-
-def _chinese(text: str) -> Fraction | None:
-    """Return what numerals such as ``三百五十``, ``3万5千`` or ``二〇二四`` are worth, None where they are none."""
-    if len(text) > 1 and all(character in _CHINESE_DIGITS for character in text):
-        return Fraction("".join(str(_CHINESE_DIGITS[character]) for character in text))
-    total = section = Fraction(0)
-    digit: Fraction | None = None
-    for token in _CHINESE_TOKEN.findall(text):
-        if token in _CHINESE_UNITS:
-            section, digit = section + (1 if digit is None else digit) * _CHINESE_UNITS[token], None
-        elif token in _CHINESE_LARGE:
-            total, section, digit = (total + section + (digit or 0)) * _CHINESE_LARGE[token], Fraction(0), None
-        elif digit:
-            return None
-        else:
-            written = token.replace(",", "").rstrip(".")
-            digit = Fraction(_CHINESE_DIGITS.get(token, 0)) if token in _CHINESE_DIGITS else Fraction(written)
-    return total + section + (digit or 0)
