@@ -39,6 +39,12 @@ SIGN_WORDS = (
 _SIGN = re.compile(rf"(?i){SIGN_WORDS}\s*")
 
 
+def without_sign_word(text: str) -> tuple[str, bool]:
+    """Return a text without the ``minus`` or ``negative`` that it begins with, and whether it did."""
+    sign = _SIGN.match(text)
+    return (text[sign.end() :], True) if sign and sign.end() < len(text) else (text, False)
+
+
 def read_words(text: str) -> tuple[Fraction, int] | None:
     """Return the number in words that a text begins with and where it ends, or None where it begins with none.
 
