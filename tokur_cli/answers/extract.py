@@ -33,7 +33,7 @@ from tokur_cli.answers.calculations import without_working
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.choices import chosen_letter, closing_verdict, opening_verdict
 from tokur_cli.answers.latex import boxes, first_line
-from tokur_cli.answers.markers import Marker, language_of, markers
+from tokur_cli.answers.markers import LANGUAGES, Marker, language_of, markers
 from tokur_cli.answers.reasoning import without_reasoning
 from tokur_cli.answers.sentences import (
     CORRECTION,
@@ -130,7 +130,7 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
         letter = chosen_letter(text[end:])
         if letter:
             return Extraction(letter, "choice")
-    corrected = _corrected(text, end, Extraction(boxed, "boxed"), letters, None)
+    corrected = _corrected(text[end:], Extraction(boxed, "boxed"), letters, None)
     return corrected if corrected.text else None
 
 
@@ -233,7 +233,8 @@ def _of_prose(inside: str, wanted: AnswerType | None) -> str | None:
         return opening_verdict(inside)
     if wanted not in ("value", "choice") or len(inside) > _LONGEST_STATEMENT or not is_prose(inside):
         return None
-    found = stated(inside, letters=wanted == "choice", language=language_of(inside))
+    language = language_of(inside)
+    found = stated(LANGUAGES[language].with_points(inside), letters=wanted == "choice", language=language)
     return found.text if found else None
 
 
@@ -252,7 +253,7 @@ def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[str, ...]) 
         if rule not in last:
             continue
         marker = last[rule]
-        following = text[marker.end : marker.end + _LONGEST_STATEMENT]
+        following = LANGUAGES[marker.language].with_points(text[marker.end : marker.end + _LONGEST_STATEMENT])
         found = stated(
             following, letters=letters, language=marker.language, worked=text[: marker.start], lead=marker.text
         )
@@ -267,7 +268,7 @@ def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[str, ...]) 
         if found is None or (wanted == "value" and _is_mere_words(found.text)):
             unreadable = unreadable if announced else _UNREADABLE
             continue
-        return _corrected(text, marker.end + found.end, Extraction(found.text, rule), letters, marker.language)
+        return _corrected(following[found.end :], Extraction(found.text, rule), letters, marker.language)
     return unreadable
 
 
@@ -293,9 +294,8 @@ def _behind_last_marker(text: str) -> str:
     return text[end.end() if end else len(text) :] if last else text
 
 
-def _corrected(text: str, end: int, found: Extraction, letters: bool, language: str | None) -> Extraction:
-    """Return what an answer that ends at ``end`` is corrected to right behind it: itself where it is not."""
-    rest = text[end:]
+def _corrected(rest: str, found: Extraction, letters: bool, language: str | None) -> Extraction:
+    """Return what an answer is corrected to by the text behind it: itself where it is not."""
     if not CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):
         return found
     corrected = chosen_letter(rest) if letters else closing(rest, language=language)

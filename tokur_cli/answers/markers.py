@@ -42,6 +42,10 @@ class Language:
         """What announces an answer."""
         return re.compile(rf"(?:{self.answer})(?:{self.link})", re.IGNORECASE)
 
+    def with_points(self, text: str) -> str:
+        """Return a text with decimal points, ``1234.5`` for a German ``1.234,5``; once only."""
+        return _CONTINENTAL.sub(_to_point, text) if self.has_decimal_comma else text
+
     def concludes(self, text: str) -> re.Match[str] | None:
         """Return the last of the words that draw a conclusion, None where a text has none."""
         return max(self._conclusion.finditer(text), key=re.Match.end, default=None)
@@ -67,6 +71,16 @@ class Language:
     def words(self) -> frozenset[str]:
         """Words that are frequent in it and rare in others."""
         return frozenset(() if self.script else self.common.split())
+
+
+_CONTINENTAL = re.compile(
+    r"(?<![\d.,(\[{])(?:([1-9]\d{0,2}(?:\.\d{3})+)(?:,(\d+))?|(\d+),(\d+))(?![\d.,)\]}]*\d|[)\]}])"
+)
+
+
+def _to_point(number: re.Match[str]) -> str:
+    whole, decimals = number[1] or number[3], number[2] or number[4]
+    return whole.replace(".", "") + (f".{decimals}" if decimals else "")
 
 
 def _words(alternatives: str) -> re.Pattern[str]:

@@ -123,19 +123,18 @@ QUALIFIED = re.compile(
 """What makes a bound, a doubt or another number of the number that it stands by."""
 
 
-def read_number(text: str, *, comma: bool = False) -> Number | None:
+def read_number(text: str) -> Number | None:
     """Return the number that the whole text is, in digits or in words, or None.
 
     Args:
-        text: in plain writing.
-        comma: whether the language around it has a decimal comma: ``18,20`` is one number then, ``1.234`` a thousand.
+        text: in plain writing, with decimal points where the language around it has a decimal comma.
     """
     if QUALIFIED.search(text):
         return None
     exact, *roundings = _APPROXIMATELY.split(text, maxsplit=2)
     if roundings:
-        rounding = read_number(roundings[-1], comma=comma)
-        found = read_number(exact, comma=comma) if exact.strip() else rounding
+        rounding = read_number(roundings[-1])
+        found = read_number(exact) if exact.strip() else rounding
         if found is None and rounding and not re.search(rf"[{LETTER}]", exact):
             return rounding
         if found is None or rounding is None or found is rounding:
@@ -146,35 +145,32 @@ def read_number(text: str, *, comma: bool = False) -> Number | None:
     ):
         text = text[1:-1].strip()
     text, negative = without_sign_word(text)
-    number = _read(text, comma)
+    number = _read(text)
     if number is None or not negative:
         return number
     return None if number.value < 0 else replace(number, value=-number.value)
 
 
-def _read(text: str, comma: bool) -> Number | None:
-    text = _ORDINAL.sub("", _with_points(text, comma))
+def _read(text: str) -> Number | None:
+    text = _ORDINAL.sub("", _with_points(text))
     if not any(digit in text for digit in "0123456789"):
         return _read_spelled(text)
     return _read_digits(text) or _read_spelled(text) or _read_compound(text)
 
 
-def _with_points(text: str, decimal_comma: bool) -> str:
+def _with_points(text: str) -> str:
     """Return a text whose numbers have no dots between thousands, and points for decimal commas that are sure."""
     if "," not in text and "." not in text:
         return text
-    if decimal_comma:
-        text = re.sub(r"(?<![\d.,])([1-9]\d{0,2})\.(\d{3})(?![\d.,])", r"\1\2", text)
-    else:
-        text = _CONTINENTAL_MONEY.sub(r"\1\2", text)
+    text = _CONTINENTAL_MONEY.sub(r"\1\2", text)
     text = _CONTINENTAL.sub(_continental, text)
     comma = _DECIMAL_COMMA.search(text)
-    if comma and not (len(comma[2]) == 3 and comma[1] != "0" and not decimal_comma):
+    if comma and not (len(comma[2]) == 3 and comma[1] != "0"):
         before = text[: comma.start()].strip(" +-")
         unit = _FIRST_WORD.match(text, comma.end())
         word = unit[1].removeprefix("\\text{").strip().lower() if unit else ""
         known = word == "%" or word in UNITS or word in SCALES or (word and word in CURRENCY)
-        if known or decimal_comma or (before and before[-1] in CURRENCY and len(comma[2]) == 2):
+        if known or (before and before[-1] in CURRENCY and len(comma[2]) == 2):
             text = f"{text[: comma.start()]}{comma[1]}.{comma[2]}{text[comma.end() :]}"
     return text
 
@@ -279,7 +275,7 @@ def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fractio
     exponent = match["text_power"] or match["power"] or ""
     unit = unit_of(words, 2 if "2" in exponent else 3 if "3" in exponent else 1)
     if unit is None and match["sign3"]:
-        unit = UNITS[match["sign3"]]
+        unit = UNITS.get(match["sign3"])
     # "5 x", "6abc", "2 pi" and "3 or more" are expressions: an unknown word is one only if long, apart and no operator.
     is_word = (
         bool(words) and _NO_UNITS.isdisjoint(words) and (not words[0][0].isascii() or (apart and len(words[0]) >= 3))
@@ -327,18 +323,17 @@ _RANGE = re.compile(
 _SPELLED = re.compile(rf"(?i)(?:{SIGN_WORDS}\s*)?(?:(?<![A-Za-z-])(?:{'|'.join(NUMBER_WORDS - {'point'})}|an?)\b)")
 
 
-def amounts(text: str, *, comma: bool = False, spelled: bool = False) -> list[Amount]:
+def amounts(text: str, *, spelled: bool = False) -> list[Amount]:
     """Return the amounts in a text, in their order and without overlaps.
 
     Args:
-        text: in plain writing.
-        comma: as of ``read_number``.
+        text: as of ``read_number``.
         spelled: whether numbers in words count, too.
     """
     found: list[Amount] = []
     position = 0
     while position < len(text) and len(found) < 48:
-        amount = _next_amount(text, position, comma, spelled)
+        amount = _next_amount(text, position, spelled)
         if amount is None:
             break
         found.append(amount)
@@ -346,7 +341,7 @@ def amounts(text: str, *, comma: bool = False, spelled: bool = False) -> list[Am
     return found
 
 
-def _next_amount(text: str, start: int, comma: bool, spelled: bool) -> Amount | None:
+def _next_amount(text: str, start: int, spelled: bool) -> Amount | None:
     digits = _AMOUNT.search(text, start)
     for words in _SPELLED.finditer(text, start) if spelled else ():
         if digits and words.start() > digits.start():
@@ -358,7 +353,7 @@ def _next_amount(text: str, start: int, comma: bool, spelled: bool) -> Amount | 
     if date and digits and date.start() <= digits.start() < date.end():
         return Amount(date.start(), date.end(), date[0], None)
     while digits:
-        amount = _extended(text, digits, comma)
+        amount = _extended(text, digits)
         if amount:
             return amount
         digits = _AMOUNT.search(text, digits.end())
@@ -378,7 +373,7 @@ def _in_words(text: str, start: int) -> Amount | None:
     is_article = found is not None and text[start:end].lower() in ("one", "a", "an")
     if found is None or is_article or text[:start].endswith("past ") or _ORDINAL_BEHIND.match(text, end):
         return None  # half past ten
-    return _longest(text, start, end, comma=False)
+    return _longest(text, start, end)
 
 
 def _ends(text: str, start: int, end: int) -> list[int]:
@@ -394,14 +389,14 @@ def _ends(text: str, start: int, end: int) -> list[int]:
     return ends
 
 
-def _extended(text: str, core: re.Match[str], comma: bool) -> Amount | None:
+def _extended(text: str, core: re.Match[str]) -> Amount | None:
     """Return the amount whose digits are a match, with the scale and unit behind it that we know."""
     start, end = core.span()
     half_of_day = _HALF_OF_DAY.match(text, end)
     if ":" in core[0] or (half_of_day and core[0].strip().isdigit() and int(core[0]) <= 12):
         end = half_of_day.end() if half_of_day else end
         return Amount(start, end, text[start:end].strip(), None)
-    best = _longest(text, start, end, comma=comma)
+    best = _longest(text, start, end)
     if best is None or (best.number and best.number.unit):
         power = _POWER.match(text, best.end) if best else None
         return Amount(start, power.end(), best.text + power[0], best.number) if best and power else best
@@ -409,19 +404,19 @@ def _extended(text: str, core: re.Match[str], comma: bool) -> Amount | None:
     return Amount(start, symbols.end(), text[start : symbols.end()].strip(), None) if symbols else best
 
 
-def _longest(text: str, start: int, end: int, *, comma: bool) -> Amount | None:
+def _longest(text: str, start: int, end: int) -> Amount | None:
     """Return the number from ``start`` to ``end`` with the words behind it that are a scale or a unit of it."""
-    number = read_number(text[start:end].strip(), comma=comma)
-    best = Amount(start, end, shown(text[start:end], number, comma), number) if number else None
+    number = read_number(text[start:end].strip())
+    best = Amount(start, end, text[start:end].strip(), number) if number else None
     for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end) else ():
         words = text[start:longer].strip()
-        read = read_number(words, comma=comma)
+        read = read_number(words)
         if read and (
             number is None
             or (read.scale, read.value) != (number.scale, number.value)
             or (read.unit and not number.unit)
         ):
-            number, best = read, Amount(start, longer, shown(words, read, comma), read)
+            number, best = read, Amount(start, longer, words, read)
     return best
 
 
@@ -433,14 +428,3 @@ def _is_followed_up(text: str, end: int) -> bool:
     word = following[0].strip(" -")
     known = word.lower() in UNITS or word.lower() in SCALES or word in (*_LETTER_SCALES, "square", "cubic", "sq")
     return known or not (word[:1].isascii() and word[:1].isalpha())
-
-
-def shown(text: str, number: Number, comma: bool) -> str:
-    """Return a number's text as it reads in any language: 1234.5 for a German 1.234,5."""
-    text = text.strip()
-    if not comma or read_number(text) == number:
-        return text
-    digits = re.search(r"\d[\d.,]*\d", text)
-    alone = digits and digits[0].replace(".", "").replace(",", ".")
-    plain = text[: digits.start()] + alone + text[digits.end() :] if digits and alone else text
-    return plain if read_number(plain) == number else str(number.value * number.scale)

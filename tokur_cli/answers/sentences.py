@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 
 from tokur_cli.answers.calculations import JOINT, UNFINISHED, last_result, without_working
-from tokur_cli.answers.canonical import Canonical, canonical
+from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.latex import TEXT_GROUP
 from tokur_cli.answers.markers import ENGLISH, LANGUAGES, language_of
-from tokur_cli.answers.numbers import LETTER, QUALIFIED, Amount, amounts, goes_on, read_number, shown
+from tokur_cli.answers.numbers import LETTER, QUALIFIED, Amount, amounts, goes_on, read_number
 
 SENTENCE_END = re.compile(
     r"(?:(?<!\d)\.|(?<=\d)\.|[!?]+(?!(?<=\d!)\s*[-+*/×·÷=]))(?=\s|$|[\"')\]](?:\s|$))(?!(?:(?<=\b(?:oz|lb|ft|hr|sq|vs"
@@ -191,7 +191,7 @@ def stated(following: str, *, letters: bool, language: str, worked: str = "", le
     """Return the answer that stands behind a marker such as "the answer is", or None where it is not one for sure.
 
     Args:
-        following: what comes after the marker, in plain writing.
+        following: what comes after the marker, in plain writing with decimal points.
         letters: whether a letter is wanted.
         language: the marker's, as its ISO 639-1 code.
         worked: what comes before the marker, whose last result may tell which of several numbers is meant.
@@ -219,7 +219,6 @@ def stated(following: str, *, letters: bool, language: str, worked: str = "", le
 
 def _behind_marker(sentence: str, letters: bool, language: str, worked: str, lead: str, denied: bool) -> str | None:
     """Return what the sentence behind a marker states: alone, or within words."""
-    comma = LANGUAGES[language].has_decimal_comma
     if language == ENGLISH and _UNDETERMINED.search(lead + sentence):
         return None
     main = _main_clause(sentence, language)
@@ -234,14 +233,13 @@ def _behind_marker(sentence: str, letters: bool, language: str, worked: str, lea
     if _BOUND_BEFORE.search(lead) or main.startswith((">", "<", "≥", "≤", "≠")):
         return None
     main = main if canonical(main).number else without_working(main) or main
-    number = read_number(main, comma=comma) if comma else None
-    form = Canonical("number", main, main, number) if number else canonical(main)
+    form = canonical(main)
     if denied and form.text != "no":
         return None
     is_range = any(goes_on(main, amount.end) for amount in amounts(main)[:1])
     if form.text in ("yes", "no") or form.kind in ("number", "choice") or not (is_prose(main) or is_range):
-        return shown(main, number, comma) if number else main
-    if not _readings(main, comma):
+        return main
+    if not _readings(main):
         return main if word_count(main) <= 6 and not NEGATION.search(main) else None
     name = _NAME.match(main)
     if name and word_count(name[1]) <= 4 and not SO.match(name[1]):
@@ -260,15 +258,15 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         language: the text's, as its ISO 639-1 code; None to tell it from the text's words.
     """
     language = language or language_of(text[-500:])
+    row = LANGUAGES[language]
     if is_cut_off(text[-300:].rpartition("\n")[2]) or is_broken_off(text):
         return None
-    sentences = _sentences(text[-4_000:])
-    row = LANGUAGES[language]
+    sentences = _sentences(row.with_points(text[-4_000:]))
     for index in range(len(sentences) - 1, -1, -1):
         sentence = sentences[index]
         if re.search(r"[?:]\s*\Z", sentence):
             return None
-        found = _readings(sentence, row.has_decimal_comma)
+        found = _readings(sentence)
         is_cut = index == len(sentences) - 1 and not _ENDED.search(text[-300:])  # by a limit on tokens
         if is_cut and (not found or word_count(sentence[found[-1].end :].partition(",")[2]) > 2):
             return None
@@ -310,7 +308,7 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
     main = _main_clause(sentence, language)
     if _UNDETERMINED.search(sentence) if language == ENGLISH else row.is_unsure(main):
         return None
-    found = [amount for amount in _readings(main, row.has_decimal_comma) if not _is_operand(main, amount)]
+    found = [amount for amount in _readings(main) if not _is_operand(main, amount)]
     worth = _worked_out(worked)
     result = last_result(main)
     if result:
@@ -382,27 +380,27 @@ def _sentences(text: str) -> list[str]:
     return [piece.strip() for piece in pieces if any(character.isalnum() for character in piece)]
 
 
-def _readings(sentence: str, comma: bool) -> list[Amount]:
+def _readings(sentence: str) -> list[Amount]:
     """Return the amounts of a sentence and the formulas that are more than a name."""
     pair = _PAIR.search(sentence)
     if pair and not MATH.search(sentence):
-        behind = [amount.shifted(pair.end()) for amount in amounts(sentence[pair.end() :], comma=comma)]
+        behind = [amount.shifted(pair.end()) for amount in amounts(sentence[pair.end() :])]
         found = [Amount(pair.start(), pair.end(), pair[0], None), *behind]
-        return amounts(sentence[: pair.start()], comma=comma) + found
+        return amounts(sentence[: pair.start()]) + found
     found = []
     position = 0
     for math in MATH.finditer(sentence):
         if math.start() < position:
             continue  # joined to the one before
-        found += [amount.shifted(position) for amount in amounts(sentence[position : math.start()], comma=comma)]
+        found += [amount.shifted(position) for amount in amounts(sentence[position : math.start()])]
         content = next(group for group in math.groups() if group is not None)
         position = math.end()
         if re.search(r"\d|\\[a-z]", content) and not is_prose(content):
             formula = _whole_formula(sentence, math)
             position = math.start() + len(formula)
             found.append(Amount(math.start(), position, formula, canonical(formula).number))
-    found += [amount.shifted(position) for amount in amounts(sentence[position:], comma=comma)]
-    return found or amounts(sentence, comma=comma, spelled=True)
+    found += [amount.shifted(position) for amount in amounts(sentence[position:])]
+    return found or amounts(sentence, spelled=True)
 
 
 def _whole_formula(text: str, math: re.Match[str]) -> str:
