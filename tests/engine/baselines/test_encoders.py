@@ -1,9 +1,6 @@
 """Models that compare texts, against plain transformers calls, and what is said of models that don't."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -250,21 +247,3 @@ def test_encoder_pair_that_does_not_fit_alone_is_an_error_that_names_the_model(n
     Memory(model, 0)
     with pytest.raises(TokurError, match=rf"{nli_folder}: too little memory"):
         model.probabilities([("a", "b")])
-
-
-@pytest.mark.slow
-def test_load_encoders_of_folders_in_silence_without_a_look_at_the_network(
-    nli_folder, embedding_folder, cross_encoder_folder
-):
-    program = (
-        "import socket, sys; calls = []; "
-        "socket.socket.connect = socket.getaddrinfo = lambda *arguments, **_: calls.append(arguments); "
-        "from tokur_cli.engine.baselines.encoders import *; "
-        "load_entailment(sys.argv[1], device='cpu').probabilities([('a', 'b' * 999)]); "
-        "[load_similarity(name, device='cpu').matrix(['a', 'b' * 999]) for name in sys.argv[2:]]; "
-        "print(calls)"
-    )
-    command = [sys.executable, "-c", program, nli_folder, embedding_folder, cross_encoder_folder]
-    environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "[]\n", "")

@@ -53,18 +53,6 @@ def test_llm_check_features_are_those_of_everything_that_transformers_gives_out(
         assert compute_scores(SCORES, features) == pytest.approx(oracle, rel=2e-4, abs=2e-4)
 
 
-@pytest.mark.parametrize("family", ["bloom", "mpt"])
-def test_llm_check_features_of_families_with_attention_of_their_own(family, monkeypatch):
-    configs = {
-        "bloom": ("BloomConfig", {"vocab_size": 259, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
-        "mpt": ("MptConfig", {"vocab_size": 259, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}),
-    }
-    monkeypatch.setitem(FAMILIES, family, configs[family])
-    (features,) = InsideView(tiny_model(family), 1, 1000).llm_check_features(responses()[2:3], INSIDE)
-    oracle = expected(tiny_model(family).double(), responses()[2], 1)
-    assert compute_scores(SCORES, features) == pytest.approx(oracle, rel=2e-4, abs=2e-4)
-
-
 @pytest.mark.parametrize("family", ["mistral", "gemma3"])
 def test_llm_check_features_of_windowed_attention(family):
     model = tiny_model(family, sliding_window=6)

@@ -125,13 +125,6 @@ def test_resolve_dtype_is_bfloat16_only_on_a_cpu_that_multiplies_it_fast(cpu_inf
     assert place.resolve_dtype("auto", "cpu") == dtype
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float16"])
-def test_load_gives_weights_the_dtype_that_is_asked_for(dtype, tmp_path):
-    loaded = load(tiny_model_folder(tmp_path), dtype=dtype)
-    assert loaded.dtype == dtype
-    assert {parameter.dtype for parameter in loaded.model.parameters()} == {getattr(torch, dtype)}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -238,7 +231,7 @@ def test_load_from_the_hub_takes_config_tokenizer_and_weights_of_one_commit(tmp_
 
         monkeypatch.setattr(getattr(transformers, name), "from_pretrained", local)
     assert load("org/tiny").revision == "c0ffee"
-    assert asked == {("org/tiny", "c0ffee", False)}
+    assert asked == {("org/tiny", "c0ffee", None)}
     monkeypatch.setattr(huggingface_hub, "is_offline_mode", lambda: True)
     for name, said in (("no such folder", "no folder and no GGUF file"), ("org/tiny", "nor is it in its cache")):
         with pytest.raises(TokurError, match=said):

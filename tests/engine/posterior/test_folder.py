@@ -110,21 +110,6 @@ def test_keep_posterior_deletes_nothing_that_lies_beside_a_posterior(name, tmp_p
     assert read_description(str(folder)).sigma == 0.2
 
 
-def test_keep_posterior_that_fails_leaves_the_old_posterior_and_nothing_else(tmp_path, monkeypatch):
-    model = tiny_model("llama")
-    folder = tmp_path / "posterior"
-    keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.1)))
-
-    def full_disk(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("tokur_cli.engine.posterior.folder.save_adapter", full_disk)
-    with pytest.raises(TokurError, match="No space left"):
-        keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)), force=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["posterior"]
-    assert load_posterior(str(folder), model, "tiny").sigma == 0.1
-
-
 @pytest.fixture
 def kept(tmp_path):
     """A model, the folder of its posterior, and what the description says."""
@@ -150,28 +135,12 @@ def test_read_description_refuses_other_fields(fields, said, kept):
         read_description(str(folder))
 
 
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (lambda basis: basis + 1, "is of other weights, or of another rank"),
-        (lambda basis: basis[:, :4], "is of other weights, or of another rank"),
-        (None, "is damaged"),
-    ],
-)
-def test_load_posterior_refuses_another_basis(spoil, said, kept):
+def test_load_posterior_refuses_another_basis(kept):
     model, folder, _ = kept
     file = folder / "basis.safetensors"
-    bases = load_file(file)
-    name = next(iter(bases))
-    if spoil is None:
-        data = bytearray(file.read_bytes())
-        data[-1] ^= 0x40
-        file.write_bytes(data)
-    else:
-        whole = bases.pop(name)
-        spoiled = spoil(whole)
-        write_basis(file, {**bases, ("other" if spoiled.shape == whole.shape else name): spoiled})
-    with pytest.raises(TokurError, match=rf"basis\.safetensors: {said}"):
+    (name, whole), *others = load_file(file).items()
+    write_basis(file, {name: whole[:, :4], **dict(others)})
+    with pytest.raises(TokurError, match=r"basis\.safetensors: is of other weights, or of another rank"):
         load_posterior(str(folder), model, "tiny")
     file.unlink()
     with pytest.raises(TokurError, match="is missing"):

@@ -8,7 +8,6 @@ from tests.engine import oracle
 from tests.engine.more_families import MORE, more
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine.forward.hooks import Draws
-from tokur_cli.engine.posterior.lora import save_adapter
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import count_layers, find_projections
 from tokur_cli.engine.posterior.settings import PosteriorSettings
@@ -173,24 +172,6 @@ def test_find_projections_linear_attention_is_perturbed_only_where_it_is_named()
     assert count_layers(model, find_projections(model)) == (1, 2)
     assert {p.layer[1] for p in find_projections(model, "*.q_proj")} == {0, 1}
     assert len(find_projections(model, "linear_attn.q_proj")) == 1
-
-
-def test_weight_noise_of_a_weight_that_layers_share_has_noise_of_its_own_in_each(tmp_path):
-    """As PEFT's adapters do, of which there is one for each place that the weight is in."""
-    model = more("zamba")
-    first, second = find_projections(model, "q_proj")
-    assert first.module.weight is second.module.weight
-    assert first.name != second.name
-    posterior = build_posterior(model, PosteriorSettings(sigma=0.3))
-    a, b = (posterior.weight_noise(m, 0) for m in posterior.matrices if m.name.endswith("q_proj"))
-    assert abs(torch.corrcoef(torch.stack([a.flatten(), b.flatten()]))[0, 1]) < 0.2
-    from peft import PeftModel
-
-    save_adapter(tmp_path / "draw-0", model, posterior, 0, "tiny", None)
-    ids = torch.arange(20)[None] * 7 % 250
-    expected = oracle.fixed_draw(model, posterior, 0)(ids).logits
-    adapted = PeftModel.from_pretrained(copy.deepcopy(model), tmp_path / "draw-0").eval()
-    assert torch.allclose(adapted(ids).logits.double(), expected, atol=1e-3)
 
 
 def renamed(model, model_type):

@@ -1,7 +1,6 @@
 """The strength that suits a model: against brute force in float64, and what it does not depend on."""
 
 import copy
-import json
 import math
 from dataclasses import replace
 
@@ -107,17 +106,6 @@ def test_suitable_strength_is_measured_once_for_a_model_and_what_is_perturbed(tm
     for settings in ({"rank": 4}, {"targets": "v_proj"}, {"layers": "1:"}):
         assert found(model, tmp_path, **settings) != first
     assert len(measured) > tries
-
-
-@pytest.mark.parametrize("damage", [b"", b'{"sigma": "a", "kl": 0.1, "paper_kl": 1}'])
-def test_suitable_strength_replaces_a_damaged_file(damage, tmp_path, measured):
-    first = found(sensitive(), tmp_path)
-    (kept,) = tmp_path.iterdir()
-    kept.write_bytes(damage)
-    tries = len(measured)
-    assert found(sensitive(), tmp_path) == first
-    assert len(measured) == 2 * tries
-    assert json.loads(kept.read_bytes())["sigma"] == first.sigma
 
 
 def test_suitable_strength_takes_what_is_not_finite_as_too_far():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.engine.text.chats import FAMILIES, MARKS, QUESTION, family
+from tests.engine.text.chats import MARKS, QUESTION
 from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.prompt import with_reasoning
@@ -91,11 +91,3 @@ def test_tokenize_puts_a_response_without_a_thought_after_an_empty_one(template,
     ]
     assert not any(each.without_thought for each in as_they_are)
     assert all(each.tokens.prompt_ids == tok.tokenize_prompt(prompt) for each in as_they_are[:-1])
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_tokenize_templates_without_reasoning_leave_the_response_as_it_is(name):
-    tokenizer, ends, _ = family(name)
-    tok = ResponseTokenizer(tokenizer, end_ids=ends)
-    response = with_reasoning("6 + 1", "Seven.")
-    assert tok.decode(tok.tokenize(tok.render_chat([QUESTION]), response).tokens.response_ids) == response

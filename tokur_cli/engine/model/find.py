@@ -28,31 +28,30 @@ class Source:
 
     Args:
         place: a folder, or a hub id.
-        revision: the hub commit, None for a folder.
-        local_files_only: whether to look at nothing but this machine's files.
+        revision: the hub commit; None where it is none of the hub's.
+        is_remote: whether the place is a hub id, whose files are fetched.
         is_adapter: whether it is an adapter on another model.
         has_tokenizer: whether a tokenizer is among its files.
     """
 
     place: str
     revision: str | None = None
-    local_files_only: bool = True
+    is_remote: bool = False
     is_adapter: bool = False
     has_tokenizer: bool = True
 
     def file(self, name: str) -> Path:
         """Return one of the model's files, fetched from the hub if need be."""
-        if self.revision is None:
+        if not self.is_remote:
             return Path(self.place, name)
         from huggingface_hub import hf_hub_download
 
-        return Path(hf_hub_download(self.place, name, revision=self.revision, local_files_only=self.local_files_only))
+        return Path(hf_hub_download(self.place, name, revision=self.revision))
 
     @property
-    def options(self) -> dict[str, str | bool]:
+    def options(self) -> dict[str, Any]:
         """Keyword arguments for ``from_pretrained``."""
-        only: dict[str, str | bool] = {"local_files_only": self.local_files_only}
-        return only if self.revision is None else only | {"revision": self.revision}
+        return {"revision": self.revision} if self.is_remote else {"local_files_only": True}
 
 
 def find_source(name: str, revision: str | None, progress: Callable[[str], None]) -> Source:
@@ -79,7 +78,7 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
     """Ask the hub for the commit once, so that config, tokenizer and weights are of the same one.
 
     transformers would retry an unreachable hub for half a minute before it looks at the local cache; one request with a
-    time limit decides it here.
+    time limit decides it here, and what is in the cache is a folder like others.
     """
     from huggingface_hub import HfApi, is_offline_mode, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HTTPError  # type: ignore[attr-defined]  # httpx's or httpx2's
@@ -88,13 +87,13 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
         try:
             info = HfApi().model_info(name, revision=revision, timeout=HUB_TIMEOUT_SECONDS)
             files = {file.rfilename for file in info.siblings or ()}
-            return Source(name, info.sha, local_files_only=False, **_kind_of(files))
+            return Source(name, info.sha, is_remote=True, **_kind_of(files))
         except HfHubHTTPError:
             raise
         except HTTPError as error:
             progress(f"the Hugging Face hub can't be reached ({first_line(error)}); looking in its local cache")
     cached = Path(snapshot_download(name, revision=revision, local_files_only=True))
-    return Source(name, cached.name, **_kind_of({entry.name for entry in cached.iterdir()}))
+    return Source(str(cached), cached.name, **_kind_of({entry.name for entry in cached.iterdir()}))
 
 
 def _kind_of(files: Collection[str]) -> dict[str, Any]:

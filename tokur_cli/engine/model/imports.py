@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -35,17 +36,13 @@ def import_transformers() -> None:
             hub.enable_progress_bars()
     if _OPTIMISATION in sys.modules:
         return
-    stand_in = ModuleType(_OPTIMISATION)
-    vars(stand_in).update(linear_sum_assignment=_linear_sum_assignment)
+    stand_in: Any = ModuleType(_OPTIMISATION)
+    stand_in.linear_sum_assignment = lambda *of, **options: import_module(_OPTIMISATION).linear_sum_assignment(
+        *of, **options
+    )
     sys.modules[_OPTIMISATION] = stand_in
     try:
         with suppress(ImportError):  # another function, another place: the models import it as it is
             import transformers.loss.loss_utils
     finally:
         del sys.modules[_OPTIMISATION]
-
-
-def _linear_sum_assignment(*arguments: Any, **options: Any) -> Any:
-    from scipy.optimize import linear_sum_assignment
-
-    return linear_sum_assignment(*arguments, **options)

@@ -127,12 +127,8 @@ class ResponseTokenizer:
         Raises:
             TokurError: the prompt is empty, leaves no room for a response, or holds ids that the model does not take.
         """
-        if isinstance(prompt, str):
-            ids = self._encode(prompt, special_tokens)
-            self._check_ids(ids, "the tokenizer")
-        else:
-            self._check_ids(prompt, "prompt_token_ids")
-            ids = list(prompt)
+        ids = self._encode(prompt, special_tokens) if isinstance(prompt, str) else list(prompt)
+        self._check_ids(ids, "the tokenizer" if isinstance(prompt, str) else "prompt_token_ids")
         if not ids:
             raise TokurError("the prompt is empty: there is nothing to answer")
         if self.context_length is not None and len(ids) >= self.context_length:
