@@ -73,41 +73,14 @@ def test_load_posterior_refuses_changed_weights_wherever_they_are(place, tmp_pat
         load_posterior(str(tmp_path / "posterior"), changed, "other")
 
 
-def test_keep_posterior_replaces_a_posterior_with_force_only_and_another_folder_never(tmp_path):
-    model = tiny_model("llama")
-    folder = tmp_path / "posterior"
+def test_keep_posterior_replaces_no_folder_that_holds_something(tmp_path):
+    model, folder = tiny_model("llama"), tmp_path / "posterior"
+    folder.mkdir()
     keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.1)))
-    with pytest.raises(UsageError, match="--force"):
+    with pytest.raises(UsageError, match="is there already"):
         keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)))
     assert read_description(str(folder)).sigma == 0.1
-    keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)), force=True)
-    assert read_description(str(folder)).sigma == 0.2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["posterior"]
-    other = tmp_path / "thesis"
-    other.mkdir()
-    (other / "chapter.tex").write_text("precious")
-    with pytest.raises(UsageError, match="exists and is no posterior"):
-        keep(other, model, build_posterior(model), force=True)
-    assert (other / "chapter.tex").read_text() == "precious"
-
-
-@pytest.mark.parametrize("name", ["results/scored.jsonl", "draw-0/README.md"])
-def test_keep_posterior_deletes_nothing_that_lies_beside_a_posterior(name, tmp_path):
-    model = tiny_model("llama")
-    folder = tmp_path / "posterior"
-    keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.1)))
-    (folder / name).parent.mkdir(exist_ok=True)
-    (folder / name).write_text("precious")
-    said = name.removesuffix("/scored.jsonl")
-    with pytest.raises(UsageError, match=rf"posterior: holds {said}, which --force would delete"):
-        keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)), force=True)
-    assert (folder / name).read_text() == "precious"
-    assert read_description(str(folder)).sigma == 0.1
-    (folder / name).unlink()
-    if name.startswith("results"):
-        (folder / "results").rmdir()
-    keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)), force=True)
-    assert read_description(str(folder)).sigma == 0.2
+    assert [path.name for path in tmp_path.iterdir()] == ["posterior"]
 
 
 @pytest.fixture

@@ -68,7 +68,3 @@ class KeepOptions:
         Writes(folder=True),
         Option("--output", "-o", metavar="DIR", help="Folder to keep the posterior in, its draws as LoRA adapters."),
     ] = None
-    force: Annotated[
-        bool,
-        Option("--force", help="Replace a posterior that is there."),
-    ] = False

@@ -33,7 +33,7 @@ def perturb(
     Standard output gets a record for each strength if strengths are tried, else one for each matrix.
     """
     if keep.folder is not None:
-        refuse_existing(keep.folder, force=keep.force)
+        refuse_existing(keep.folder)
     invalid = InvalidRecords(COMMAND, source.skip_invalid if source else False)
     items, first = None, None
     if source is not None:
@@ -61,5 +61,5 @@ def perturb(
             else:
                 maker.sweep(trial, strength.strengths)
         if keep.folder is not None:
-            maker.keep(keep.folder, force=keep.force)
+            maker.keep(keep.folder)
     invalid.finish()

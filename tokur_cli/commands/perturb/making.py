@@ -101,7 +101,7 @@ class PosteriorMaker:
         self.calibration = {"tolerance": tolerance, "sweeps": len(tried), **tried[sigma]}
         self.draws = self._draws_of(sigma)
 
-    def keep(self, folder: str, *, force: bool) -> None:
+    def keep(self, folder: str) -> None:
         """Write the posterior's folder."""
         posterior, num_draws, model = self.draws.posterior, self.draws.num_draws, self.session.model
         keep_posterior(
@@ -113,7 +113,6 @@ class PosteriorMaker:
             revision=model.revision,
             **model.of_base,
             calibration=self.calibration,
-            force=force,
         )
         beside = "" if model.base is None else f", each to be loaded beside {model.name}"
         self.progress.note(

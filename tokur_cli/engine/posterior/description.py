@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,7 @@ from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.typed import read_json
 
 DESCRIPTION, BASIS = "posterior.json", "basis.safetensors"
-ADAPTER = ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-_DRAW = re.compile(r"draw-\d+")
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 MOST_DRAWS = 10_000
 
 
@@ -68,27 +65,12 @@ def read_description(folder: str) -> PosteriorDescription:
         raise TokurError(f"{path}: {error}") from None
 
 
-def refuse_existing(folder: str, *, force: bool) -> None:
-    """Refuse a folder that would be overwritten, before any work is done.
+def refuse_existing(folder: str) -> None:
+    """Refuse a folder for a posterior that holds something, before any work is done.
 
     Raises:
-        UsageError: it is there and not empty, and not a posterior, alone, that ``force`` may replace.
+        UsageError: it does, or is no folder.
     """
     path = Path(folder)
-    if not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
-        return
-    if not (path / DESCRIPTION).is_file():
-        raise UsageError(f"{folder}: exists and is no posterior: give another -o DIR")
-    if not force:
-        raise UsageError(f"{folder}: holds a posterior already: give another -o DIR, or --force to replace it")
-    if other := next(_not_of_a_posterior(path), None):
-        raise UsageError(f"{folder}: holds {other}, which --force would delete: move it, or give another -o DIR")
-
-
-def _not_of_a_posterior(folder: Path) -> Iterator[str]:
-    """Yield the names of what ``tokur perturb`` did not write there, in order."""
-    for entry in sorted(folder.iterdir()):
-        if _DRAW.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink():
-            yield from (f"{entry.name}/{file.name}" for file in sorted(entry.iterdir()) if file.name not in ADAPTER)
-        elif entry.name not in (DESCRIPTION, BASIS):
-            yield entry.name
+    if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"{folder}: is there already: move it elsewhere, or give another -o DIR")

@@ -40,7 +40,6 @@ def keep_posterior(
     base: str | None = None,
     base_revision: str | None = None,
     calibration: dict[str, Any] | None = None,
-    force: bool = False,
 ) -> None:
     """Write a posterior's folder, whole or not at all.
 
@@ -56,10 +55,9 @@ def keep_posterior(
         base: likewise.
         base_revision: its hub commit.
         calibration: likewise.
-        force: replace a posterior that is there.
 
     Raises:
-        UsageError: the folder exists (with ``force``: and holds no posterior).
+        UsageError: the folder holds something.
         TokurError: it cannot be written.
     """
     description = PosteriorDescription(
@@ -72,7 +70,7 @@ def keep_posterior(
         base=base,
     )
     bare = (model_name, revision) if base is None else (base, base_revision)
-    refuse_existing(folder, force=force)
+    refuse_existing(folder)
     with naming(folder), replacing(Path(os.path.realpath(folder))) as place:
         place.mkdir()
         write_basis(place / BASIS, {matrix.name: matrix.basis for matrix in posterior.matrices})
@@ -80,7 +78,7 @@ def keep_posterior(
             save_adapter(place / f"draw-{draw}", model, posterior, draw, *bare)
         (place / DESCRIPTION).write_text(description.as_json(), encoding="utf-8")
         open_to_readers(place, place)
-        refuse_existing(folder, force=force)  # again: something may have been put there meanwhile
+        refuse_existing(folder)  # again: something may have been put there meanwhile
 
 
 def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Posterior:
