@@ -57,7 +57,7 @@ def _register(command: Callable[..., None], short_help: str, *examples: str) -> 
 
 _register(
     perturb,
-    "model output calibrate sweep limit sigma rank draws targets layers seed force",
+    "model output calibrate sweep limit sigma rank draws targets layers seed",
     "tokur perturb --calibrate samples/responses.jsonl --limit 16 -o posterior",
     "tokur perturb --sweep 0.03,0.1,0.3 samples/responses.jsonl --limit 16",
 )
