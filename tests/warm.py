@@ -29,7 +29,7 @@ from tests.readmes import ROOT
 LEARNED = ("accelerate", "matplotlib", "rich", "safetensors", "scipy", "sklearn", "torch", "transformers", "typer")
 """Packages whose modules are imported for later runs once a run has needed them."""
 
-LEFT_OUT = ("tokur_cli.app.inspect", "tokur_cli.commands.evaluate.report.plots")
+LEFT_OUT = ("tokur_cli.app.inspect", "tokur_cli.commands.evaluate.plots")
 """Modules that need an extra."""
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}

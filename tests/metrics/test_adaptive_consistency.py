@@ -60,7 +60,7 @@ def test_stopping_gives_the_means_over_all_orders(classes):
     expected = np.mean(
         [by_hand(order, classes, right, lengths, 0.7) for order in itertools.permutations(range(6))], axis=0
     )
-    of = stopping([0] * 6, classes, right, lengths, 6, [0.7], repeats=4000)[0.7]
+    of = stopping([0] * 6, [one if one >= 0 else None for one in classes], right, lengths, 6, [0.7], repeats=4000)[0.7]
     found = [of.accuracy.value, of.difference.value, 210 * of.tokens.value, of.samples.value, of.settled.value]
     assert found == pytest.approx(expected, abs=0.02, rel=0.02)
 

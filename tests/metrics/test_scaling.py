@@ -36,7 +36,7 @@ def majority(rows):
 )
 def test_scaling_of_the_whole_set_follows_the_rule(questions, share, minimum):
     question = [number for number, rows in enumerate(questions) for _ in rows]
-    answer = [row[0] for rows in questions for row in rows]
+    answer = [row[0] if row[0] >= 0 else None for rows in questions for row in rows]
     right = [float(row[0] == 1) for rows in questions for row in rows]
     confidence = [row[1] for rows in questions for row in rows]
     keep = Keep(share, minimum)

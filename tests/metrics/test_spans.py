@@ -70,9 +70,9 @@ def test_differences_are_paired():
     label = np.tile([1.0, 1.0, 0.0, 1.0], 100)
     worse = rng.random(400)
     better = worse - 0.05 * (label == 0)  # always a little better: far from zero only because it is paired
-    scores, plan = {"better": better, "worse": worse}, Plan(versus="worse")
+    scores, plan = {"better": better, "worse": worse}, Plan(baselines=("worse",))
     found = evaluate_scores(scores, label, plan, cluster=response, response=response).scores["better"]
-    metrics, differences = found.metrics, found.differences
+    metrics, differences = found.metrics, found.differences["worse"]
     assert differences["within"].value > 0
     assert differences["within"].p < 0.05
     assert metrics["within"].high - metrics["within"].low > 2 * (differences["within"].high - differences["within"].low)

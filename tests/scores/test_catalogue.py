@@ -94,13 +94,6 @@ def test_a_set_for_which_the_model_gave_no_numbers_has_no_score(broken, names):
         assert math.isnan(found[name]), name
 
 
-def test_what_another_score_needs_makes_no_score_of_a_set_void():
-    features = {**TOKENS, "set_similarity": np.eye(3), "set_states": np.full((3, 3), np.nan)}
-    found = compute_scores(choose_scores("u_deg,inside"), features)
-    assert found["u_deg"] == pytest.approx(2 / 3)
-    assert math.isnan(found["inside"])
-
-
 def test_orientations_say_which_way_is_better():
     uncertainties = {name for name, score in CATALOGUE.items() if score.orientation == "uncertainty"}
     assert uncertainties == {

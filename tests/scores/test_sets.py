@@ -55,13 +55,6 @@ def test_the_diagonal_is_not_read_and_one_text_is_one_class():
     assert cluster_by_entailment(~np.eye(3, dtype=bool)) == [0, 0, 0]
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=8))
-def test_a_true_equivalence_gives_its_classes_in_order_of_appearance(meanings):
-    same = np.array(meanings)[:, None] == np.array(meanings)
-    order = list(dict.fromkeys(meanings))
-    assert cluster_by_entailment(same) == [order.index(meaning) for meaning in meanings]
-
-
 @BY_SIZE
 def test_entropies_of_single_classes_add_up_to_lm_polygraphs_mean_over_texts(case):
     classes, log_p = np.array(case["classes"]), np.array(case["log_likelihoods"])
@@ -78,11 +71,6 @@ def test_semantic_entropy_is_the_formula(drawn):
     assert semantic_entropy(classes, log_p) == pytest.approx(expected, abs=1e-9)
 
 
-def test_semantic_entropy_by_hand():
-    log_p = [math.log(p) for p in (0.5, 0.25, 0.125)]
-    assert semantic_entropy([0, 0, 1], log_p) == pytest.approx(-(math.log(0.75) + math.log(0.125)) / 2)
-
-
 def test_an_impossible_text_counts_only_where_its_class_has_no_other():
     assert semantic_entropy([0, 0], [-INF, -1]) == 1.0
     assert semantic_entropy([0, 1], [-INF, -1]) == INF
@@ -93,15 +81,15 @@ def test_sentence_sar_is_that_of_lm_polygraph(case):
     assert sentence_sar(case["log_likelihoods"], case["similarity"]) == pytest.approx(case["sentence_sar"])
 
 
-@given(sets_of_texts, st.sampled_from([0.001, 0.5, 3.0]))
-def test_sentence_sar_is_the_formula(drawn, temperature):
+@given(sets_of_texts)
+def test_sentence_sar_is_the_formula(drawn):
     _, log_p, rows = drawn
     size = len(log_p)
     total = 0.0
     for i in range(size):
         others = sum(rows[i][j] * math.exp(log_p[j]) for j in range(size) if j != i)
-        total -= math.log(math.exp(log_p[i]) + others / temperature)
-    assert sentence_sar(log_p, with_ones(rows), temperature) == pytest.approx(total / size, abs=1e-9)
+        total -= math.log(math.exp(log_p[i]) + others / 0.001)
+    assert sentence_sar(log_p, with_ones(rows)) == pytest.approx(total / size, abs=1e-9)
 
 
 @BY_SIZE
@@ -113,38 +101,5 @@ def test_eigen_score_is_that_of_lm_polygraph(case):
 def test_eigen_score_is_the_logarithm_of_the_determinant(size, dimension):
     points = np.random.default_rng(size).normal(2, 3, (size, dimension))
     centring = np.eye(dimension) - np.full((dimension, dimension), 1 / dimension)
-    matrix = points @ centring @ points.T + 0.01 * np.eye(size)
-    assert eigen_score(points, 0.01) == pytest.approx(np.linalg.slogdet(matrix)[1] / size, abs=1e-8)
-
-
-def test_eigen_score_by_hand():
-    # Centred over features: (1, -1) and (-2, 2); the matrix is [[2, -4], [-4, 8]] + αI, its eigenvalues 10 + α and α
-    assert eigen_score([[3, 1], [0, 4]], 0.5) == pytest.approx((math.log(10.5) + math.log(0.5)) / 2)
-    assert eigen_score([[3, 1]], 0.5) == pytest.approx(math.log(2.5))
-
-
-def test_equal_embeddings_have_the_lowest_score_and_orthogonal_ones_the_highest():
-    same = eigen_score([[1, -1, 0, 0]] * 2)
-    between = eigen_score([[1, -1, 0, 0], [1, 0, -1, 0]])
-    apart = eigen_score([[1, -1, 0, 0], [0, 0, 1, -1]])
-    assert same == pytest.approx((math.log(1e-3) + math.log(4.001)) / 2)
-    assert same < between < apart == pytest.approx(math.log(2.001))
-
-
-# --- all of them
-
-
-@given(sets_of_texts, st.randoms(use_true_random=False))
-def test_the_order_of_texts_does_not_matter(drawn, random):
-    classes, log_p, rows = drawn
-    order = list(range(len(classes)))
-    random.shuffle(order)
-    similarity = with_ones(rows)
-    shuffled_classes = [classes[i] for i in order]
-    shuffled_log_p = [log_p[i] for i in order]
-    for measured, again in [
-        (semantic_entropy(classes, log_p), semantic_entropy(shuffled_classes, shuffled_log_p)),
-        (sentence_sar(log_p, similarity), sentence_sar(shuffled_log_p, similarity[np.ix_(order, order)])),
-        (eigen_score(similarity), eigen_score(similarity[order])),
-    ]:
-        assert again == pytest.approx(measured, abs=1e-9)
+    matrix = points @ centring @ points.T + 0.001 * np.eye(size)
+    assert eigen_score(points) == pytest.approx(np.linalg.slogdet(matrix)[1] / size, abs=1e-8)

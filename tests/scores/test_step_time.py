@@ -1,11 +1,9 @@
-"""Texts of white space alone, or ending in it, are cut into steps, read and painted in time."""
+"""Texts of white space alone, or ending in it, are cut into steps in time."""
 
-import json
 import time
 
 import pytest
 
-from tests.helpers import SCORED
 from tokur_cli.answers.code.execution import candidate_programs
 from tokur_cli.scores.steps import describe_steps, step_spans
 
@@ -52,23 +50,3 @@ def test_steps_of_many_tokens_are_described_in_time():
     (step,) = describe_steps("\n" * LENGTH, offsets, {"eu": [0.5] * LENGTH}, "auto")
     assert step["eu"]["sum"] == LENGTH / 2
     assert time.process_time() - began < SECONDS
-
-
-@pytest.mark.parametrize(
-    "command",
-    [["heatmap"], ["heatmap", "--html", "out"], ["heatmap", "--svg", "out"]],
-    ids=["terminal", "html", "svg"],
-)
-def test_a_response_of_line_ends_is_painted_in_time(run_tokur, tmp_path, monkeypatch, command):
-    monkeypatch.chdir(tmp_path)
-    record = json.loads(SCORED.read_text().splitlines()[0])
-    count = 40_000
-    values = {name: [0.25] * count for name in ("eu", "au", "tu", "entropy", "logprob")}
-    record["response"] = "So.\n" + "\n" * (count - 2)
-    offsets = [[0, 3], *([place, place + 1] for place in range(3, count + 2))]
-    record["tokur"]["tokens"] = {"offsets": offsets, **values}
-    (tmp_path / "in").write_text(json.dumps(record | {"correct": False}) + "\n")
-    began = time.process_time()
-    code, _, err = run_tokur(*command, "in")
-    assert (code, "Traceback" in err) == (0, False)
-    assert time.process_time() - began < 10 * SECONDS

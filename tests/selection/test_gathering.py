@@ -74,7 +74,7 @@ def test_store_on_a_full_disk_says_what_to_do(monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with gather() as gathering:
-        monkeypatch.setattr(gathering._spool._file, "write", refuse)
+        monkeypatch.setattr(gathering._text, "write", refuse)
         record = Record.parse(b'{"id": "q"}', None, None)
         with pytest.raises(TokurError, match=r"No space left.*TMPDIR.*--grouped"):
             gathering.add(Questions().of(record), record, Candidate("2", None))

@@ -86,21 +86,6 @@ def test_choose_is_brute_force(pairs, rule):
     assert (None if choice is None else choice.chosen) == expected
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(GRID), st.one_of(st.none(), st.integers(0, 4))), min_size=1, max_size=24), rules
-)
-def test_choose_adds_up_votes_and_weights_of_the_kept(pairs, rule):
-    labels = [label for _, label in pairs]
-    choice = choose([confidence for confidence, _ in pairs], labels, rule)
-    assert sorted(choice.ranking) == list(range(len(pairs)))
-    assert list(choice.weights) == choice.ranking[: len(choice.weights)]
-    assert sum(one.votes for one in choice.classes) == len(choice.weights)
-    assert {one.label for one in choice.classes} == {labels[index] for index in choice.weights}
-    for one in choice.classes:
-        assert labels[one.best] == one.label
-        assert one.weight == math.fsum(w for index, w in choice.weights.items() if labels[index] == one.label)
-
-
 def test_choose_ranks_keeps_a_tenth_and_votes_as_in_the_paper():
     # 30 responses, confidences 30 … 1: the top 10 % are the first three, and they vote 1 against 2 although the whole
     # crowd says 3
@@ -115,19 +100,6 @@ def test_choose_ranks_keeps_a_tenth_and_votes_as_in_the_paper():
     wbon = choose(confidences, labels, Rule("wbon", TOP_10, "exp"))
     assert [one.label for one in wbon.classes] == [1, 2]
     assert wbon.classes[1].weight == pytest.approx(math.exp(-1) + math.exp(-2))
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from(GRID), st.one_of(st.none(), st.integers(0, 2))), min_size=1, max_size=20),
-    st.sampled_from(["exp", "rank"]),
-)
-def test_choose_of_two_kept_is_the_same_weighted_or_not(pairs, weight):
-    """As in the paper's table, where Maj@16 and WBoN@16 of the top 10 % agree to the last digit."""
-    confidences, labels = [c for c, _ in pairs], [label for _, label in pairs]
-    keep = Keep(Fraction(2, len(pairs)) if len(pairs) > 1 else Fraction(1))
-    assert keep.of(len(pairs)) <= 2
-    weighted = choose(confidences, labels, Rule("wbon", keep, weight))
-    assert weighted.chosen == choose(confidences, labels, Rule("maj", keep)).chosen
 
 
 @pytest.mark.parametrize(

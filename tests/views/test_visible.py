@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import wcswidth
 
-from tokur_cli.views.visible import glyphs, paragraphs, picture, shorten
+from tokur_cli.views.visible import glyphs, picture, shorten
 
 any_text = st.text(alphabet=st.characters(exclude_categories=[])) | st.text(
     alphabet="ab\n\r\t\x1b\u200d\u0301👍日\ud800"
@@ -63,10 +63,6 @@ def test_nothing_drawn_is_a_control_code_or_cannot_be_written(text):
 )
 def test_what_is_drawn(text, shown):
     assert picture(text) == shown
-
-
-def test_paragraphs_keep_their_newlines():
-    assert paragraphs("a\n\x1bb") == "a\n⟨U+001B⟩b"
 
 
 @given(any_text.map(picture), st.integers(1, 30), st.booleans())

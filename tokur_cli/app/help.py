@@ -114,7 +114,7 @@ def _filled(paragraph: str) -> str:
     """Return a paragraph with what the table of metrics says of them for ``{metrics}`` and ``{span_metrics}``."""
     if "metrics}" not in paragraph:
         return paragraph
-    from tokur_cli.commands.evaluate.report.legend import explained  # not before it is asked for: it needs numpy
+    from tokur_cli.metrics.catalogue import explained  # not before it is asked for: it needs numpy
 
     return paragraph.format(metrics=explained(of_spans=False), span_metrics=explained(of_spans=True))
 

@@ -99,7 +99,7 @@ def fewest_settled(labels: Sequence[int | None], level: float, most: int) -> int
 
 def stopping(
     question: ArrayLike,
-    answer_class: ArrayLike,
+    classes: Sequence[int | None],
     correct: ArrayLike,
     length: ArrayLike,
     size: int,
@@ -113,7 +113,7 @@ def stopping(
 
     Args:
         question: (R,) which question each response belongs to.
-        answer_class: (R,) number of the answer's class among those of its question, from 0; -1 for no answer.
+        classes: (R,) number of the answer's class among those of its question; None for no answer.
         correct: (R,) 1 or 0, NaN where that is not known: such a question is left out.
         length: (R,) tokens of each response, NaN where that is not known.
         size: N.
@@ -123,7 +123,6 @@ def stopping(
         seed: of orders and resamples.
     """
     label, tokens = np.asarray(correct, dtype=np.float64), np.asarray(length, dtype=np.float64)
-    classes = [None if number < 0 else number for number in np.asarray(answer_class).tolist()]
     rows = [row for row in rows_of(question) if not np.isnan(label[row]).any()]
     sums = {level: np.zeros((len(rows), 6)) for level in levels}
     for repeat in range(repeats):

@@ -13,9 +13,6 @@ from tokur_cli.metrics.ranking import Floats
 FOLDS = 5
 BINS = 15
 
-Predict = Callable[[Floats], Floats]
-"""From (N, K) scores to (N,) probabilities."""
-
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -24,12 +21,16 @@ class Line:
     Attributes:
         weights: (K,), of the values as they are.
         intercept: of the same.
-        predict: scikit-learn's own.
     """
 
     weights: Floats
     intercept: float
-    predict: Predict
+
+    def predict(self, values: Floats) -> Floats:
+        """Return (N,) probabilities of (N, K) values."""
+        from scipy.special import expit
+
+        return np.asarray(expit(self.intercept + values @ self.weights))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +39,23 @@ class Curve:
 
     Attributes:
         points: (P, 2), values rising.
-        predict: scikit-learn's own.
     """
 
     points: Floats
-    predict: Predict
+
+    def predict(self, values: Floats) -> Floats:
+        """Return (N,) probabilities of (N, 1) values."""
+        return np.interp(values[:, 0], *self.points.T)
+
+
+Fit = Callable[[Floats, Floats], Line | Curve]
+"""From (N, K) values and (N,) labels in [0, 1]."""
 
 
 def fit_platt(values: Floats, label: Floats) -> Line:
-    """Fit a logistic curve without regularisation, to targets that are not quite 0 and 1 (Platt 1999).
+    """Fit a logistic curve to (N, 1) values without regularisation, to targets not quite 0 and 1 (Platt 1999).
 
-    The targets are (n₊ + 1)/(n₊ + 2) for right and 1/(n₋ + 2) for wrong, n₊ and n₋ the numbers of right and wrong ones.
-
-    Args:
-        values: (N, 1).
-        label: (N,), in [0, 1].
+    The targets are (n₊ + 1)/(n₊ + 2) for correct and 1/(n₋ + 2) for incorrect, n₊ and n₋ the numbers of these.
     """
     right = label.sum()
     high, low = (right + 1) / (right + 2), 1 / (len(label) - right + 2)
@@ -60,12 +63,7 @@ def fit_platt(values: Floats, label: Floats) -> Line:
 
 
 def fit_logistic(values: Floats, label: Floats) -> Line:
-    """Fit a logistic regression of standardised values, with scikit-learn's L2 regularisation (C = 1).
-
-    Args:
-        values: (N, K).
-        label: (N,), in [0, 1].
-    """
+    """Fit a logistic regression of standardised values, with scikit-learn's L2 regularisation (C = 1)."""
     return _fit_line(values, label, strength=1.0)
 
 
@@ -75,67 +73,58 @@ def _fit_line(values: Floats, target: Floats, strength: float) -> Line:
 
     scaler = StandardScaler().fit(values)
     scaled = scaler.transform(values)
-    # A target between 0 and 1 is a right and a wrong record, weighted
+    # A target between 0 and 1 is a correct and an incorrect record, weighted
     model = LogisticRegression(C=strength, max_iter=1000, tol=1e-8).fit(
         np.concatenate((scaled, scaled)),
         np.repeat((1, 0), len(target)),
         sample_weight=np.concatenate((target, 1 - target)),
     )
     weights = model.coef_[0] / scaler.scale_
-    intercept = float(model.intercept_[0] - weights @ scaler.mean_)
-
-    def predict(values: Floats) -> Floats:
-        return np.asarray(model.predict_proba(scaler.transform(values))[:, 1])
-
-    return Line(weights, intercept, predict)
+    return Line(weights, float(model.intercept_[0] - weights @ scaler.mean_))
 
 
-def fit_isotonic(values: Floats, label: Floats, *, rising: bool = True, least: float | None = None) -> Curve:
-    """Fit an isotonic regression, in which no probability is nearer to 0 or 1 than ``least``, by default 1/(N + 2).
+def fit_isotonic(values: Floats, label: Floats, *, rising: bool = True, lowest: float | None = None) -> Curve:
+    """Fit an isotonic regression of (N, 1) values.
 
     Args:
-        values: (N, 1).
+        values: the values.
         label: (N,), in [0, 1].
-        rising: whether larger values are more often right; else they are less often.
-        least: the lowest probability.
+        rising: whether larger values are more often correct; else they are less often.
+        lowest: no probability is nearer to 0 or 1, by default 1/(N + 2).
     """
     from sklearn.isotonic import IsotonicRegression
 
-    least = 1 / (len(label) + 2) if least is None else least
-    model = IsotonicRegression(y_min=least, y_max=1 - least, increasing=rising, out_of_bounds="clip")
-    model.fit(values[:, 0], label)
-    points = np.column_stack((model.X_thresholds_, model.y_thresholds_)).astype(np.float64)
-    return Curve(points, lambda values: np.asarray(model.predict(values[:, 0])))
+    lowest = 1 / (len(label) + 2) if lowest is None else lowest
+    model = IsotonicRegression(y_min=lowest, y_max=1 - lowest, increasing=rising).fit(values[:, 0], label)
+    return Curve(np.column_stack((model.X_thresholds_, model.y_thresholds_)).astype(np.float64))
 
 
 def held_out(
-    values: Floats,
-    label: Floats,
-    fit: Callable[[Floats, Floats], Predict],
-    *,
-    cluster: ArrayLike | None = None,
-    folds: int = FOLDS,
-    seed: int = 0,
+    values: Floats, label: Floats, fit: Fit, *, cluster: ArrayLike | None = None, folds: int = FOLDS, seed: int = 0
 ) -> Floats:
-    """Return each record's probability of being correct, from what was fitted on the questions of the other folds.
+    """Return each record's probability of being correct (N,), from what was fitted on the questions of other folds.
+
+    The questions are split at random but with their mean labels spread evenly. (scikit-learn's StratifiedGroupKFold
+    does so too, and takes minutes for 100,000 questions.)
 
     Args:
         values: (N, K), finite.
         label: (N,), in [0, 1].
         fit: takes the values and labels of some records.
         cluster: (N,) number of the question of each record; by default each is its own. At least ``folds`` questions.
-        folds: how many folds the questions are split into, at random but with their mean labels spread evenly.
+        folds: how many.
         seed: of the split.
-
-    Returns:
-        (N,), in [0, 1].
     """
     members = np.arange(len(label)) if cluster is None else np.asarray(cluster)
-    fold = _folds(np.unique(members, return_inverse=True)[1], label, folds, seed)
+    question = np.unique(members, return_inverse=True)[1]
+    mean = np.bincount(question, weights=label) / np.bincount(question)  # (Q,)
+    shuffled = np.random.default_rng(seed).permutation(len(mean))
+    fold = np.empty(len(mean), dtype=np.intp)
+    fold[shuffled[np.argsort(mean[shuffled], kind="stable")]] = np.arange(len(mean)) % folds
     probability = np.empty(len(label))
     for number in range(folds):
-        inside = fold == number
-        probability[inside] = fit(values[~inside], label[~inside])(values[inside])
+        inside: NDArray[np.bool_] = fold[question] == number
+        probability[inside] = fit(values[~inside], label[~inside]).predict(values[inside])
     return probability
 
 
@@ -145,29 +134,15 @@ def calibrated(confidence: ArrayLike, label: ArrayLike, *, cluster: ArrayLike | 
     Takes (N,) confidences, finite, and what ``held_out`` takes.
     """
 
-    def fit(values: Floats, label: Floats) -> Predict:
-        return fit_isotonic(values, label, least=0.0).predict
+    def fit(values: Floats, label: Floats) -> Curve:
+        return fit_isotonic(values, label, lowest=0.0)
 
     values, label = np.asarray(confidence, dtype=np.float64)[:, None], np.asarray(label, dtype=np.float64)
     return held_out(values, label, fit, cluster=cluster, seed=seed)
 
 
-def _folds(question: NDArray[np.intp], label: Floats, folds: int, seed: int) -> NDArray[np.intp]:
-    """Return the fold of each record (N,): that of its question."""
-    mean = np.bincount(question, weights=label) / np.bincount(question)  # (Q,)
-    shuffled = np.random.default_rng(seed).permutation(len(mean))
-    fold = np.empty(len(mean), dtype=np.intp)
-    fold[shuffled[np.argsort(mean[shuffled], kind="stable")]] = np.arange(len(mean)) % folds
-    return fold[question]
-
-
 def square_errors(probability: ArrayLike, label: ArrayLike) -> Floats:
-    """Return (p − y)² of each record (N,), whose mean is the Brier score.
-
-    Args:
-        probability: (N,), in [0, 1].
-        label: (N,), in [0, 1].
-    """
+    """Return (p − y)² of (N,) probabilities and labels in [0, 1], whose mean is the Brier score."""
     return np.asarray((np.asarray(probability, dtype=np.float64) - np.asarray(label, dtype=np.float64)) ** 2)
 
 
@@ -185,12 +160,7 @@ def ece(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> float:
 
 
 def log_losses(probability: ArrayLike, label: ArrayLike) -> Floats:
-    """Return −y log p − (1 − y) log(1 − p) of each record (N,), in nats; p is kept a rounding error from 0 and 1.
-
-    Args:
-        probability: (N,), in [0, 1].
-        label: (N,), in [0, 1].
-    """
+    """Return −y log p − (1 − y) log(1 − p), (N,) in nats; p is kept a rounding error from 0 and 1."""
     least = np.finfo(np.float64).eps
     p, y = np.clip(np.asarray(probability, dtype=np.float64), least, 1 - least), np.asarray(label, dtype=np.float64)
     return np.asarray(-y * np.log(p) - (1 - y) * np.log1p(-p))

@@ -34,9 +34,9 @@ Sources: Angelopoulos et al. 2021 (Learn then Test: fixed-sequence testing from 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,25 +47,11 @@ GROWTH = 4
 """How many times the beginning of a sequence the next one begins at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What is to be guaranteed.
-
-    Attributes:
-        risk: α, the part of the answers given that may be wrong, in (0, 1).
-        doubt: δ, the probability that this fails, in (0, 1).
-    """
-
-    risk: float
-    doubt: float
-
-
-@dataclass(frozen=True, slots=True)
-class Tests:
+class Tests(NamedTuple):
     """A sequence of tests.
 
     Attributes:
-        level: its part of δ.
+        level: its share of δ.
         sizes: how many of the most confident responses each is of, ascending.
         errors: how many errors each allows.
     """
@@ -92,41 +78,44 @@ class Certified:
     bound: float
 
 
-def certify(confidence: ArrayLike, tie_break: ArrayLike, wrong: ArrayLike, target: Target) -> Certified | None:
+def certify(
+    confidence: ArrayLike, tie_break: ArrayLike, wrong: ArrayLike, alpha: float, delta: float
+) -> Certified | None:
     """Return the threshold with the largest coverage that is certified; None where none is.
 
     Args:
         confidence: (N,), finite.
-        tie_break: (N,), independent and uniform in [0, 1).
+        tie_break: (N,), independent and uniform in [0, 1); of equal confidences the higher one comes first.
         wrong: (N,) whether each response is.
-        target: what is to be guaranteed.
+        alpha: α, the share of the answers given that may be wrong, in (0, 1).
+        delta: δ, the probability that this fails, in (0, 1).
     """
-    order = in_order(confidence, tie_break)
+    order = np.lexsort((-np.asarray(tie_break, dtype=np.float64), -np.asarray(confidence, dtype=np.float64)))
     errors = np.cumsum(np.asarray(wrong, dtype=bool)[order])
-    found = _largest(sequences(len(order), target), errors)
-    if found is None:
+    found = []
+    for level, sizes, allowed in sequences(len(order), alpha, delta):
+        rejected = errors[sizes - 1] <= allowed
+        passed = len(rejected) if rejected.all() else int(rejected.argmin())
+        if passed:
+            found.append((int(sizes[passed - 1]), level))
+    if not found:
         return None
-    size, level = found
+    size, level = max(found)
     count = int(errors[size - 1])
     after = int(order[size]) if size < len(order) else None
     return Certified(size, count, after, float(upper_bound(count, size, level)))
 
 
-def in_order(confidence: ArrayLike, tie_break: ArrayLike) -> NDArray[np.intp]:
-    """Return (N,) the places of the responses, the most confident first, of equal ones the higher tie-break."""
-    return np.lexsort((-np.asarray(tie_break, dtype=np.float64), -np.asarray(confidence, dtype=np.float64)))
-
-
 @lru_cache(maxsize=16)
-def sequences(count: int, target: Target) -> list[Tests]:
+def sequences(count: int, alpha: float, delta: float) -> list[Tests]:
     """Return the tests of ``count`` responses, none where too few can be certified."""
     starts = 0
-    while fewest(target.risk, target.doubt / (starts + 1)) * GROWTH**starts <= count:
+    while fewest(alpha, delta / (starts + 1)) * GROWTH**starts <= count:
         starts += 1
     if not starts:
         return []
-    level = target.doubt / starts
-    sizes = _growing(count, target.risk, level)
+    level = delta / starts
+    sizes = _growing(count, alpha, level)
     first = int(sizes[0])
     found = []
     for start in range(starts):
@@ -156,22 +145,6 @@ def upper_bound(errors: ArrayLike, size: ArrayLike, level: float) -> Floats:
     errors, size = np.asarray(errors, dtype=np.float64), np.asarray(size, dtype=np.float64)
     inside = np.where(errors < size, errors, 0)
     return np.where(errors < size, betaincinv(inside + 1, size - inside, 1 - level), 1.0)
-
-
-def _largest(tests: Sequence[Tests], errors: NDArray[np.intp]) -> tuple[int, float] | None:
-    """Return the largest size that a sequence certifies, with its level.
-
-    Args:
-        tests: the sequences.
-        errors: (N,) errors among the k most confident responses, for k from 1.
-    """
-    found = []
-    for one in tests:
-        rejected = errors[one.sizes - 1] <= one.errors
-        passed = len(rejected) if rejected.all() else int(rejected.argmin())
-        if passed:
-            found.append((int(one.sizes[passed - 1]), one.level))
-    return max(found, default=None)
 
 
 def _growing(count: int, risk: float, level: float) -> NDArray[np.intp]:

@@ -11,15 +11,14 @@ changes by less than a thousandth of itself, and 100,000 records cost seconds in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 LENGTH_STRATA = 5
 """Fifths: few enough to leave pairs, as many as stratified means are commonly taken over (Cochran 1968)."""
@@ -34,24 +33,19 @@ class Sums:
     Attributes:
         size: (R, G) weight of each group.
         right: (R, G) the same, weighted with the label.
-        at_length: (R,) won and all pairs of a correct and an incorrect record within a stratum; None without strata.
-        best: (R,) area of the perfect ranking; None where that is not asked for.
+        strata: the sums over the records of each stratum of the lengths.
+        best: (R,) AURC of the perfect ranking; None where that is not asked for.
+        total: (R, G) weight down to and with each group.
+        correct: (R, G) the same, weighted with the label.
     """
 
     size: Floats
     right: Floats
-    at_length: tuple[Floats, Floats] | None = None
+    strata: Sequence[Sums] = ()
     best: Floats | None = None
 
-    @cached_property
-    def total(self) -> Floats:
-        """(R, G) weight down to and with each group."""
-        return self.size.cumsum(axis=1)
-
-    @cached_property
-    def correct(self) -> Floats:
-        """(R, G) the same, weighted with the label."""
-        return self.right.cumsum(axis=1)
+    def __post_init__(self) -> None:
+        self.total, self.correct = self.size.cumsum(axis=1), self.right.cumsum(axis=1)
 
 
 class Ranking:
@@ -60,60 +54,41 @@ class Ranking:
     Args:
         confidence: (N,), finite, higher is better.
         label: (N,), in [0, 1].
-        stratum: (N,) number of each record's stratum, -1 for none; None for no strata. Of graded labels it is unused.
+        stratum: (N,) number of each record's stratum, -1 for none; None for no strata.
         most_groups: neighbours are merged into this many groups of about equal size, where there are more.
     """
 
     def __init__(
-        self, confidence: Floats, label: Floats, stratum: Places | None = None, most_groups: int | None = None
+        self, confidence: Floats, label: Floats, stratum: Indices | None = None, most_groups: int | None = None
     ) -> None:
+        from scipy.sparse import csr_array
+
         values, group, count = np.unique(-confidence, return_inverse=True, return_counts=True)
         self.is_merged = most_groups is not None and len(values) > most_groups
         if most_groups is not None and self.is_merged:
             merged = (count.cumsum() - count) * most_groups // len(confidence)
             group = np.unique(merged, return_inverse=True)[1][group]
-        self.label = label
-        self.is_binary = bool(np.isin(label, (0.0, 1.0)).all())
-        self.has_strata = stratum is not None and self.is_binary
-        groups = int(group.max()) + 1
-        key = group if stratum is None or not self.is_binary else (stratum + 1) * groups + group
-        found, self._part = np.unique(key, return_inverse=True)  # what a group has in a stratum
-        self._stratum, of_group = found // groups, found % groups
-        self._by_group = np.argsort(of_group, kind="stable")
-        self._starts = np.searchsorted(of_group[self._by_group], np.arange(groups))
-        self._count = len(found)
+        groups, record = int(group.max(initial=-1)) + 1, np.arange(len(label))
+        numbers = np.concatenate((np.ones(len(label)), label))
+        cells = (np.concatenate((record, record)), np.concatenate((group, groups + group)))
+        self._groups = csr_array((numbers, cells), shape=(len(label), 2 * groups))
+        self._strata: list[tuple[Indices, Ranking]] = []
+        for number in range(-1 if stratum is None else int(stratum.max(initial=-1)) + 1):
+            those = np.flatnonzero(stratum == number)
+            self._strata.append((those, Ranking(confidence[those], label[those], most_groups=most_groups)))
 
     def sums(self, weight: Floats, best: Floats | None = None) -> Sums:
         """Return the sums under (R, N) weights; best: see ``Sums``."""
-        size, right = np.empty((2, len(weight), self._count))
-        cell = 2 * self._part + self.label.astype(np.intp)
-        for row, of_record in enumerate(weight):
-            if self.is_binary:
-                cells = np.bincount(cell, of_record, 2 * self._count).reshape(-1, 2)
-                size[row], right[row] = cells.sum(axis=1), cells[:, 1]
-            else:
-                size[row] = np.bincount(self._part, of_record, self._count)
-                right[row] = np.bincount(self._part, of_record * self.label, self._count)
-        if not self.has_strata:
-            return Sums(size, right, best=best)
-        every, correct = (np.add.reduceat(of[:, self._by_group], self._starts, axis=1) for of in (size, right))
-        return Sums(every, correct, self._pairs_at_length(size, right), best)
-
-    def _pairs_at_length(self, size: Floats, right: Floats) -> tuple[Floats, Floats]:
-        starts = np.flatnonzero(np.diff(self._stratum, prepend=-1))  # of the parts of each stratum
-        first = int(self._stratum[0] == 0)  # that of the records without one
-        won, pairs = np.zeros((2, len(size)))
-        for start, end in zip(starts[first:], [*starts[1:], self._count][first:], strict=True):
-            of = pairs_won(Sums(size[:, start:end], right[:, start:end]))
-            won, pairs = won + of[0], pairs + of[1]
-        return won, pairs
+        size, right = np.split(np.ascontiguousarray(weight @ self._groups), 2, axis=1)
+        strata = [ranking.sums(weight[:, those]) for those, ranking in self._strata]
+        return Sums(size, right, strata, best)
 
 
-def pairs_won(sums: Sums) -> tuple[Floats, Floats]:
-    """Return how many pairs of a correct and an incorrect record are in order, ties half, and how many there are."""
+def pairs_won(sums: Sums) -> Floats:
+    """Return (2, R): pairs of a correct and an incorrect record in order, ties half, and all such pairs."""
     wrong = sums.size - sums.right
-    positive = sums.right.sum(axis=1)
-    return np.einsum("rg,rg->r", wrong, sums.correct - 0.5 * sums.right), positive * wrong.sum(axis=1)
+    won = np.einsum("rg,rg->r", wrong, sums.correct - 0.5 * sums.right)
+    return np.stack((won, sums.right.sum(axis=1) * wrong.sum(axis=1)))
 
 
 def auroc_of(sums: Sums) -> Floats:
@@ -123,21 +98,20 @@ def auroc_of(sums: Sums) -> Floats:
 
 def auroc_at_length_of(sums: Sums) -> Floats:
     """Return the same of the pairs within the strata, Σ_s U_s / Σ_s m_s n_s; NaN without a pair."""
-    return np.full(len(sums.size), np.nan) if sums.at_length is None else _ratio(*sums.at_length)
+    return _ratio(*sum(map(pairs_won, sums.strata), start=np.zeros((2, len(sums.size)))))
 
 
 def auprc_of(sums: Sums) -> Floats:
     """Return average precision Σ_k (R_k − R_{k−1}) P_k over the distinct confidences k, where correct is positive."""
-    precision = np.nan_to_num(_ratio(sums.correct, sums.total))
+    precision = _ratio(sums.correct, sums.total, 0.0)
     return _ratio(np.einsum("rg,rg->r", sums.right, precision), sums.right.sum(axis=1))
 
 
 def acc_of(sums: Sums, fraction: float = 0.5) -> Floats:
     """Return ACC*, the mean label of the ⌈fraction · N⌉ most confident records."""
-    total = sums.total
-    kept = np.ceil(fraction * total[:, -1:] - 1e-9)  # (R, 1); 0.1 · 30 is 3.0000000000000004 in floating point
-    within = np.clip(kept - (total - sums.size), 0, sums.size)  # of each group
-    return np.asarray((within * np.nan_to_num(_ratio(sums.right, sums.size))).sum(axis=1) / kept[:, 0])
+    kept = np.ceil(fraction * sums.total[:, -1:] - 1e-9)  # (R, 1); 0.1 · 30 is 3.0000000000000004 in floating point
+    within = np.clip(kept - (sums.total - sums.size), 0, sums.size)  # of each group
+    return _ratio((within * _ratio(sums.right, sums.size, 0.0)).sum(axis=1), kept[:, 0])
 
 
 def aurc_of(sums: Sums) -> Floats:
@@ -149,19 +123,18 @@ def aurc_of(sums: Sums) -> Floats:
     total = sums.total
     harmonic = np.concatenate(([0.0], np.cumsum(1 / np.arange(1, total[:, -1].max() + 1))))
     steps = np.diff(harmonic[total.astype(np.intp)], axis=1, prepend=0)
-    before = sums.correct - sums.right - (total - sums.size) * np.nan_to_num(_ratio(sums.right, sums.size))
-    return np.asarray(1 - (sums.right.sum(axis=1) + np.einsum("rg,rg->r", before, steps)) / total[:, -1])
+    before = sums.correct - sums.right - (total - sums.size) * _ratio(sums.right, sums.size, 0.0)
+    return 1 - _ratio(sums.right.sum(axis=1) + np.einsum("rg,rg->r", before, steps), total[:, -1])
 
 
 def prr_of(sums: Sums) -> Floats:
     """Return the prediction-rejection ratio (A_random − A) / (A_random − A_best), A the AURC; NaN for equal labels."""
     assert sums.best is not None
-    random = 1 - sums.right.sum(axis=1) / sums.size.sum(axis=1)
-    gap = random - sums.best
-    return _ratio(random - aurc_of(sums), gap)
+    random = 1 - _ratio(sums.right.sum(axis=1), sums.size.sum(axis=1))
+    return _ratio(random - aurc_of(sums), random - sums.best)
 
 
-def ranked(confidence: ArrayLike, label: ArrayLike, stratum: Places | None = None) -> Sums:
+def ranked(confidence: ArrayLike, label: ArrayLike, stratum: Indices | None = None) -> Sums:
     """Return the sums of (N,) records, each once, with the best area."""
     values, labels = np.asarray(confidence, dtype=np.float64), np.asarray(label, dtype=np.float64)
     ones = np.ones((1, len(labels)))
@@ -173,7 +146,7 @@ def auroc(confidence: ArrayLike, label: ArrayLike) -> float:
     return float(auroc_of(ranked(confidence, label))[0])
 
 
-def length_strata(length: ArrayLike, strata: int = LENGTH_STRATA) -> Places:
+def length_strata(length: ArrayLike, strata: int = LENGTH_STRATA) -> Indices:
     """Return (N,) the stratum of each record, from 0 for the shortest on: strata of about equal size.
 
     Records of one length are in one stratum.
@@ -211,7 +184,7 @@ def resampled(
     metrics: Mapping[str, Callable[[Sums], Floats]],
     *,
     cluster: NDArray[np.generic],
-    stratum: Places | None = None,
+    stratum: Indices | None = None,
     resamples: int,
     seed: int = 0,
 ) -> dict[str, dict[str, Floats]]:
@@ -219,7 +192,7 @@ def resampled(
 
     Args:
         confidences: (N,) for each score, NaN where a record has none.
-        losses: for some of the scores by metric (N,) numbers whose mean over the records is that metric.
+        losses: for each score by metric (N,) numbers whose mean, NaN left out, is that metric.
         label: (N,), in [0, 1].
         metrics: of the ranking, by name.
         cluster: (N,) the question of each record.
@@ -228,43 +201,46 @@ def resampled(
         seed: of the draws.
     """
     found: dict[str, dict[str, list[Floats]]] = {name: {} for name in confidences}
-    subsets: dict[bytes, list[str]] = {}  # scores that are missing in the same records share the work on labels
-    for name, confidence in confidences.items():
-        subsets.setdefault(np.isfinite(confidence).tobytes(), []).append(name)
-    held = [(np.flatnonzero(np.frombuffer(mask, dtype=bool)), names) for mask, names in subsets.items()]
+    held = {name: np.flatnonzero(np.isfinite(confidence)) for name, confidence in confidences.items()}
     prepared = {
-        name: _prepared(confidences[name][places], label[places], None if stratum is None else stratum[places], metrics)
-        for places, names in held
-        for name in names
+        name: _prepared(confidence[held[name]], label[held[name]], stratum, held[name], metrics)
+        for name, confidence in confidences.items()
     }
+    columns = [(name, metric, loss) for name in confidences for metric, loss in losses.get(name, {}).items()]
+    table = np.array([loss for *_, loss in columns]).reshape(-1, len(label)).T  # (N, L)
+    known = np.isfinite(table)
     for weight in draws(cluster, resamples, seed):
-        for places, names in held:
-            of = weight if len(places) == len(label) else weight[:, places]
-            best = aurc_of(Ranking(label[places], label[places], most_groups=MOST_GROUPS).sums(of))
-            columns = [(name, metric, loss[places]) for name in names for metric, loss in losses.get(name, {}).items()]
-            means = of @ np.array([loss for *_, loss in columns]).T / of.sum(axis=1)[:, None] if columns else None
-            for name in names:
-                ranking, shift = prepared[name]
-                sums = ranking.sums(of, best)
-                for metric, compute in metrics.items():
-                    found[name].setdefault(metric, []).append(compute(sums) + shift[metric])
-            for column, (name, metric, _) in enumerate(columns):
-                assert means is not None
-                found[name].setdefault(metric, []).append(means[:, column])
+        best: dict[bytes, Floats] = {}  # scores that are missing in the same records share it
+        for name, (ranking, shift) in prepared.items():
+            those, key = held[name], held[name].tobytes()
+            of = weight if len(those) == len(label) else weight[:, those]
+            if key not in best:
+                best[key] = aurc_of(Ranking(label[those], label[those], most_groups=MOST_GROUPS).sums(of))
+            sums = ranking.sums(of, best[key])
+            for metric, compute in metrics.items():
+                found[name].setdefault(metric, []).append(compute(sums) + shift[metric])
+        means = _ratio(weight @ np.where(known, table, 0), weight @ known.astype(np.float64))
+        for column, (name, metric, _) in enumerate(columns):
+            found[name].setdefault(metric, []).append(means[:, column])
     return {name: {metric: np.concatenate(values) for metric, values in of.items()} for name, of in found.items()}
 
 
 def _prepared(
-    confidence: Floats, label: Floats, stratum: Places | None, metrics: Mapping[str, Callable[[Sums], Floats]]
+    confidence: Floats,
+    label: Floats,
+    stratum: Indices | None,
+    held: Indices,
+    metrics: Mapping[str, Callable[[Sums], Floats]],
 ) -> tuple[Ranking, dict[str, float]]:
     """Return the ranking, merged where that is needed, and by how much merging changes each metric."""
-    ranking = Ranking(confidence, label, stratum, MOST_GROUPS)
+    strata = None if stratum is None else stratum[held]
+    ranking = Ranking(confidence, label, strata, MOST_GROUPS)
     if not ranking.is_merged:
         return ranking, dict.fromkeys(metrics, 0.0)
-    exact = ranked(confidence, label, stratum)
+    exact = ranked(confidence, label, strata)
     merged = ranking.sums(np.ones((1, len(label))), exact.best)
     return ranking, {name: float((compute(exact) - compute(merged))[0]) for name, compute in metrics.items()}
 
 
-def _ratio(top: Floats, bottom: Floats) -> Floats:
-    return np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 1e-12)
+def _ratio(top: Floats, bottom: Floats, otherwise: float = np.nan) -> Floats:
+    return np.divide(top, bottom, out=np.full_like(top, otherwise), where=bottom > 1e-12)

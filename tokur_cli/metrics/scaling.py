@@ -56,7 +56,7 @@ class Scaling:
 
 def scaling(
     question: ArrayLike,
-    answer_class: ArrayLike,
+    classes: Sequence[int | None],
     correct: ArrayLike,
     confidences: Mapping[str, ArrayLike],
     sizes: Sequence[int],
@@ -69,7 +69,7 @@ def scaling(
 
     Args:
         question: (R,) which question each response belongs to; a question's responses in order of their sample.
-        answer_class: (R,) number of the answer's class among those of its question, from 0; -1 for no answer.
+        classes: (R,) number of the answer's class among those of its question; None for no answer.
         correct: (R,) 1 or 0, NaN where that is not known.
         confidences: for each score (R,), not finite where a response has none.
         sizes: the values of N.
@@ -83,7 +83,6 @@ def scaling(
     rows = [row for row in every if not np.isnan(label[row]).any()]
     width, fewest = max(map(len, every), default=0), min(map(len, rows), default=0)
     curves = Scaling(found, len(rows), len(every) - len(rows), fewest)
-    classes = [None if number < 0 else number for number in np.asarray(answer_class).tolist()]
     right, scores = label.tolist(), {name: _known(values) for name, values in confidences.items()}
     rules = [Rule(method, keep) for method in VOTES]
     for size, repeat in itertools.product(sizes, range(repeats) if rows else ()):

@@ -59,7 +59,6 @@ _LL = "Murray & Chiang 2018"
 _PE = "Malinin & Gales 2021"
 _SELF_CERTAINTY = "Kang et al. 2025"
 _DEEPCONF = "Fu et al. 2025"
-_P_TRUE = "Kadavath et al. 2022"
 _LLM_CHECK = "Sriramanan et al. 2024"
 _GRAPH = "Lin et al. 2023"
 
@@ -72,6 +71,7 @@ GRAM_REGULARISATION = 1e-3  # LLM-Check's α
 
 
 DRAWS, ONE_PASS, ATTEMPTS = "M passes", "1 pass", "K passes, K texts"
+_LIKENESS = "K texts, a model of similarity"
 """What scores take beyond one forward pass over prompt and response under the mean weights."""
 
 
@@ -180,6 +180,10 @@ def _hidden_score(features: Features) -> float:
     return float(np.log(features["hidden_eigenvalues"] + GRAM_REGULARISATION).mean())
 
 
+def _finite_eigen_score(states: Array) -> float:
+    return eigen_score(states) if np.isfinite(states).all() else math.nan
+
+
 def _of_set(compute: Callable[..., float], *needs: str) -> Callable[[Features], float]:
     """Return a function that is NaN where there is no set to speak of, one text, or where the model gave no numbers."""
 
@@ -205,165 +209,103 @@ def _of_graph(
     return placed
 
 
-CATALOGUE: dict[str, Score] = {
-    score.name: score
-    for score in (
-        _of_tokens("tu", _TOKUR, "total uncertainty H[p̄], summed"),
-        _of_tokens("au", _TOKUR, "aleatoric uncertainty E[H[p_m]], summed"),
-        _of_tokens("eu", _TOKUR, "epistemic uncertainty TU − AU, summed"),
-        _of_tokens("tu_mean", _TOKUR, "TU per token"),
-        _of_tokens("au_mean", _TOKUR, "AU per token"),
-        _of_tokens("eu_mean", _TOKUR, "EU per token"),
-        _of_tokens("eu_kl", _TOKUR, "EU as --estimator kl computes it, summed"),
-        _of_tokens("eu_kl_mean", _TOKUR, "EU as --estimator kl computes it, per token"),
-        _of_tokens("eu_fisher", _TOKUR, "EU as --estimator fisher computes it, summed"),
-        _of_tokens("eu_fisher_mean", _TOKUR, "EU as --estimator fisher computes it, per token"),
-        _of_tokens("ll", _LL, "log-likelihood per token"),
-        _of_tokens("ll_sum", _LL, "log-likelihood"),
-        _of_tokens("pe", _PE, "predictive entropy per token"),
-        _of_tokens("pe_sum", _PE, "predictive entropy, summed"),
-        _of_tokens("self_certainty", _SELF_CERTAINTY, "KL(uniform ‖ p_0) per token"),
-        _of_tokens("self_certainty_sum", _SELF_CERTAINTY, "KL(uniform ‖ p_0), summed"),
-        _of_tokens("deepconf", _DEEPCONF, "token confidence (−mean of the top-20 log p_0), mean"),
-        _of_tokens("deepconf_sum", _DEEPCONF, "token confidence, summed"),
-        _of_tokens("margin", "Jiang & Gupta 2018", "difference of the two largest p_0, mean"),
-        Score(
-            "deepconf_group",
-            "confidence",
-            _DEEPCONF,
-            "lowest mean confidence of a window of 2,048 tokens",
-            ("deepconf",),
-            _lowest_group,
-        ),
-        Score(
-            "deepconf_bottom10",
-            "confidence",
-            _DEEPCONF,
-            "mean of the lowest 10 % of the windows' confidences",
-            ("deepconf",),
-            _bottom_groups,
-        ),
-        Score(
-            "deepconf_tail", "confidence", _DEEPCONF, "mean confidence of the last 2,048 tokens", ("deepconf",), _tail
-        ),
-        Score(
-            "ll_min",
-            "confidence",
-            "Manakul et al. 2023",
-            "log-probability of the least likely token",
-            ("logprob",),
-            lambda tokens: float(tokens["logprob"].min()),
-            on_demand=True,
-        ),
-        Score(
-            LENGTH,
-            "confidence",
-            _TOKUR,
-            "−T, the number of tokens, negated",
-            ("logprob",),
-            lambda tokens: -float(len(tokens["logprob"])),
-        ),
-        Score(
-            "p_true",
-            "confidence",
-            _P_TRUE,
-            "p(True) when the model is asked whether its response is true",
-            ("p_true",),
-            lambda features: float(features["p_true"]),
-            ONE_PASS,
-        ),
-        Score(
-            "llm_check_attention",
-            "confidence",
-            _LLM_CHECK,
-            "log attention of tokens to themselves, mean over tokens, summed over a layer's heads",
-            ("attention_log_diagonal",),
-            _sum("attention_log_diagonal"),  # log det of each head's lower triangular kernel, over its size
-            ONE_PASS,
-        ),
-        Score(
-            "llm_check_hidden",
-            "confidence",
-            _LLM_CHECK,
-            "mean log eigenvalue of the Gram matrix of a layer's hidden states",
-            ("hidden_eigenvalues",),
-            _hidden_score,
-            ONE_PASS,
-        ),
-        Score("llm_check_perplexity", "uncertainty", _LLM_CHECK, "e to the power of −ll", ("logprob",), _perplexity),
-        Score(
-            "llm_check_window_entropy",
-            "uncertainty",
-            _LLM_CHECK,
-            "highest entropy H[p_0] of a token",
-            ("entropy",),
-            lambda tokens: float(tokens["entropy"].max()),
-        ),
-        Score(
-            "llm_check_logit_entropy",
-            "uncertainty",
-            _LLM_CHECK,
-            "entropy over the 50 largest logits per token",
-            ("top_entropy",),
-            _mean("top_entropy"),
-            ONE_PASS,
-        ),
-        Score(
-            "inside",
-            "uncertainty",
-            "Chen et al. 2024",
-            "EigenScore of the texts' hidden states at a middle layer",
-            ("set_states",),
-            _of_set(lambda states: eigen_score(states) if np.isfinite(states).all() else math.nan, "set_states"),
-            ATTEMPTS,
-        ),
-        Score(
-            "semantic_entropy",
-            "uncertainty",
-            "Kuhn et al. 2023",
-            "entropy over classes of texts that entail each other",
-            ("set_classes", "set_mean_log_likelihoods"),
-            _of_set(semantic_entropy, "set_classes", "set_mean_log_likelihoods"),
-            f"{ATTEMPTS}, a model of entailment",
-        ),
-        Score(
-            "sar",
-            "uncertainty",
-            "Duan et al. 2024",
-            "surprise of the texts, less where others are like them",
-            ("set_log_likelihoods", "set_similarity"),
-            _of_set(sentence_sar, "set_log_likelihoods", "set_similarity"),
-            f"{ATTEMPTS}, a model of similarity",
-        ),
-        Score(
-            "u_ecc",
-            "uncertainty",
-            _GRAPH,
-            "distance from the middle of the texts in the embedding by their similarity",
-            ("set_similarity",),
-            _of_graph(eccentricity, lambda confidence: -confidence),
-            "K texts, a model of similarity",
-        ),
-        Score(
-            "u_deg",
-            "uncertainty",
-            _GRAPH,
-            "1 − how like the others a text is",
-            ("set_similarity",),
-            _of_graph(degree, lambda confidence: 1 - confidence),
-            "K texts, a model of similarity",
-        ),
-        Score(
-            "p_correct",
-            "confidence",
-            "Platt 1999",
-            "probability of being correct, from other scores, with --calibration",
-            ("p_correct",),
-            lambda features: float(features["p_correct"]),
-            "a calibration file",
-        ),
-    )
-}
+_TOKEN_SCORES = (
+    _of_tokens("tu", _TOKUR, "total uncertainty H[p̄], summed"),
+    _of_tokens("au", _TOKUR, "aleatoric uncertainty E[H[p_m]], summed"),
+    _of_tokens("eu", _TOKUR, "epistemic uncertainty TU − AU, summed"),
+    _of_tokens("tu_mean", _TOKUR, "TU per token"),
+    _of_tokens("au_mean", _TOKUR, "AU per token"),
+    _of_tokens("eu_mean", _TOKUR, "EU per token"),
+    _of_tokens("eu_kl", _TOKUR, "EU as --estimator kl computes it, summed"),
+    _of_tokens("eu_kl_mean", _TOKUR, "EU as --estimator kl computes it, per token"),
+    _of_tokens("eu_fisher", _TOKUR, "EU as --estimator fisher computes it, summed"),
+    _of_tokens("eu_fisher_mean", _TOKUR, "EU as --estimator fisher computes it, per token"),
+    _of_tokens("ll", _LL, "log-likelihood per token"),
+    _of_tokens("ll_sum", _LL, "log-likelihood"),
+    _of_tokens("pe", _PE, "predictive entropy per token"),
+    _of_tokens("pe_sum", _PE, "predictive entropy, summed"),
+    _of_tokens("self_certainty", _SELF_CERTAINTY, "KL(uniform ‖ p_0) per token"),
+    _of_tokens("self_certainty_sum", _SELF_CERTAINTY, "KL(uniform ‖ p_0), summed"),
+    _of_tokens("deepconf", _DEEPCONF, "token confidence (−mean of the top-20 log p_0), mean"),
+    _of_tokens("deepconf_sum", _DEEPCONF, "token confidence, summed"),
+    _of_tokens("margin", "Jiang & Gupta 2018", "difference of the two largest p_0, mean"),
+)
+
+_U: Orientation = "uncertainty"
+_C: Orientation = "confidence"
+_OTHER_SCORES = (
+    Score(
+        "deepconf_group", _C, _DEEPCONF, "lowest mean confidence of a window of 2,048 tokens",
+        ("deepconf",), _lowest_group,
+    ),
+    Score(
+        "deepconf_bottom10", _C, _DEEPCONF, "mean of the lowest 10 % of the windows' confidences",
+        ("deepconf",), _bottom_groups,
+    ),
+    Score("deepconf_tail", _C, _DEEPCONF, "mean confidence of the last 2,048 tokens", ("deepconf",), _tail),
+    Score(
+        "ll_min", _C, "Manakul et al. 2023", "log-probability of the least likely token",
+        ("logprob",), lambda tokens: float(tokens["logprob"].min()), on_demand=True,
+    ),
+    Score(
+        LENGTH, _C, _TOKUR, "−T, the number of tokens, negated",
+        ("logprob",), lambda tokens: -float(len(tokens["logprob"])),
+    ),
+    Score(
+        "p_true", _C, "Kadavath et al. 2022", "p(True) when the model is asked whether its response is true",
+        ("p_true",), lambda features: float(features["p_true"]), ONE_PASS,
+    ),
+    Score(
+        "llm_check_attention", _C, _LLM_CHECK,
+        "log attention of tokens to themselves, mean over tokens, summed over a layer's heads",
+        ("attention_log_diagonal",),
+        _sum("attention_log_diagonal"),  # log det of each head's lower triangular kernel, over its size
+        ONE_PASS,
+    ),
+    Score(
+        "llm_check_hidden", _C, _LLM_CHECK, "mean log eigenvalue of the Gram matrix of a layer's hidden states",
+        ("hidden_eigenvalues",), _hidden_score, ONE_PASS,
+    ),
+    Score("llm_check_perplexity", _U, _LLM_CHECK, "e to the power of −ll", ("logprob",), _perplexity),
+    Score(
+        "llm_check_window_entropy", _U, _LLM_CHECK, "highest entropy H[p_0] of a token",
+        ("entropy",), lambda tokens: float(tokens["entropy"].max()),
+    ),
+    Score(
+        "llm_check_logit_entropy", _U, _LLM_CHECK, "entropy over the 50 largest logits per token",
+        ("top_entropy",), _mean("top_entropy"), ONE_PASS,
+    ),
+    Score(
+        "inside", _U, "Chen et al. 2024", "EigenScore of the texts' hidden states at a middle layer",
+        ("set_states",), _of_set(_finite_eigen_score, "set_states"), ATTEMPTS,
+    ),
+    Score(
+        "semantic_entropy", _U, "Kuhn et al. 2023", "entropy over classes of texts that entail each other",
+        ("set_classes", "set_mean_log_likelihoods"),
+        _of_set(semantic_entropy, "set_classes", "set_mean_log_likelihoods"),
+        f"{ATTEMPTS}, a model of entailment",
+    ),
+    Score(
+        "sar", _U, "Duan et al. 2024", "surprise of the texts, less where others are like them",
+        ("set_log_likelihoods", "set_similarity"),
+        _of_set(sentence_sar, "set_log_likelihoods", "set_similarity"),
+        f"{ATTEMPTS}, a model of similarity",
+    ),
+    Score(
+        "u_ecc", _U, _GRAPH, "distance from the middle of the texts in the embedding by their similarity",
+        ("set_similarity",), _of_graph(eccentricity, lambda confidence: -confidence), _LIKENESS,
+    ),
+    Score(
+        "u_deg", _U, _GRAPH, "1 − how like the others a text is",
+        ("set_similarity",), _of_graph(degree, lambda confidence: 1 - confidence), _LIKENESS,
+    ),
+    Score(
+        "p_correct", _C, "Platt 1999", "probability of being correct, from other scores, with --calibration",
+        ("p_correct",), lambda features: float(features["p_correct"]), "a calibration file",
+    ),
+)  # fmt: skip
+
+CATALOGUE: dict[str, Score] = {score.name: score for score in (*_TOKEN_SCORES, *_OTHER_SCORES)}
 """Every score that ``tokur score`` computes, by name; listed in the order of its output."""
 
 DEFAULT, ALL = "default", "all"

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.scores.similarity import Array, as_similarity
-
 SAR_TEMPERATURE = 0.001
 EIGEN_REGULARISATION = 1e-3
 
@@ -27,13 +25,7 @@ def cluster_by_entailment(entails: npt.NDArray[np.bool_]) -> list[int]:
 
     Returns:
         The class of each text, K of them.
-
-    Raises:
-        ValueError: not a (K, K) array of bool with K ≥ 1.
     """
-    entails = np.asarray(entails)
-    if entails.dtype != np.bool_ or entails.ndim != 2 or entails.shape[0] != entails.shape[1] or not len(entails):
-        raise ValueError(f"entailment is a (K, K) array of bool with K ≥ 1, not {entails.shape} of {entails.dtype}")
     mutual = entails & entails.T
     first_members: list[int] = []
     classes = []
@@ -61,23 +53,14 @@ def semantic_entropy(classes: Sequence[int], log_likelihoods: npt.ArrayLike) -> 
     Args:
         classes: the class of each text, K ≥ 1.
         log_likelihoods: log p(s) of each text, (K,), at most 0.
-
-    Raises:
-        ValueError: no texts, not one class per text, not one log-likelihood per text, or one that is positive or NaN.
     """
-    labels = np.asarray(classes)
-    if labels.ndim != 1 or not len(labels) or labels.dtype.kind not in "iu":
-        raise ValueError(f"classes are K ≥ 1 whole numbers, not {labels.shape} of {labels.dtype}")
-    _, member, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    log_p = _log_likelihoods(log_likelihoods, len(labels))
-    log_classes = np.full(len(counts), -np.inf)
-    np.logaddexp.at(log_classes, member, log_p)
+    found, member = np.unique(classes, return_inverse=True)
+    log_classes = np.full(len(found), -np.inf)
+    np.logaddexp.at(log_classes, member, np.asarray(log_likelihoods, dtype=np.float64))
     return 0 - float(log_classes.mean())  # 0 −, since −0 would be written as such
 
 
-def sentence_sar(
-    log_likelihoods: npt.ArrayLike, similarity: npt.ArrayLike, temperature: float = SAR_TEMPERATURE
-) -> float:
+def sentence_sar(log_likelihoods: npt.ArrayLike, similarity: npt.ArrayLike) -> float:
     """Return sentence-level SAR, an uncertainty: the mean surprise of texts whose probability similar texts raise.
 
     (1/K) Σ_i −log( p(s_i) + (1/t) Σ_{j≠i} g(s_i, s_j) p(s_j) )
@@ -91,22 +74,15 @@ def sentence_sar(
     Args:
         log_likelihoods: log p(s), (K,), at most 0.
         similarity: g, (K, K); the diagonal isn't used.
-        temperature: t > 0.
-
-    Raises:
-        ValueError: not a similarity matrix, not one log-likelihood per text, one that is positive or NaN, or t ≤ 0.
     """
-    alike = as_similarity(similarity)
-    log_p = _log_likelihoods(log_likelihoods, len(alike))
-    if not temperature > 0:
-        raise ValueError(f"the temperature is above 0, not {temperature}")
+    log_p = np.asarray(log_likelihoods, dtype=np.float64)
     with np.errstate(divide="ignore"):  # log 0 = −inf is meant
-        log_weights = np.log(alike) - np.log(temperature)
+        log_weights = np.log(np.asarray(similarity, dtype=np.float64).clip(0, 1)) - np.log(SAR_TEMPERATURE)
     np.fill_diagonal(log_weights, 0)
     return 0 - float(np.logaddexp.reduce(log_weights + log_p, axis=1).mean())
 
 
-def eigen_score(embeddings: npt.ArrayLike, regularisation: float = EIGEN_REGULARISATION) -> float:
+def eigen_score(embeddings: npt.ArrayLike) -> float:
     """Return INSIDE's EigenScore, an uncertainty: the log-volume that the embeddings of K texts span.
 
     (1/K) log det(Σ + α I_K),  Σ = Z J_d Zᵀ,  J_d = I_d − (1/d) 1 1ᵀ
@@ -118,30 +94,11 @@ def eigen_score(embeddings: npt.ArrayLike, regularisation: float = EIGEN_REGULAR
     weigh more) and takes logarithms to base 10.
 
     Args:
-        embeddings: Z, (K, d), K ≥ 1, d ≥ 1.
-        regularisation: α > 0.
-
-    Raises:
-        ValueError: another shape, numbers that aren't finite, or α ≤ 0.
+        embeddings: Z, (K, d), K ≥ 1, d ≥ 1, finite.
     """
     points = np.asarray(embeddings, dtype=np.float64)
-    if points.ndim != 2 or not points.size:
-        raise ValueError(f"embeddings have the shape (K, d) with K ≥ 1 and d ≥ 1, not {points.shape}")
-    if not np.all(np.isfinite(points)):
-        raise ValueError("an embedding holds infinity or NaN")
-    if not regularisation > 0:
-        raise ValueError(f"the regularisation is above 0, not {regularisation}")
     # Squared singular values are Σ's eigenvalues, and unlike those never negative by rounding
     singular = np.linalg.svd(points - points.mean(axis=1, keepdims=True), compute_uv=False)
     zeros = len(points) - len(singular)
-    logs = np.log(np.square(singular) + regularisation)
-    return float((logs.sum() + zeros * np.log(regularisation)) / len(points))
-
-
-def _log_likelihoods(values: npt.ArrayLike, texts: int) -> Array:
-    log_p = np.asarray(values, dtype=np.float64)
-    if log_p.shape != (texts,):
-        raise ValueError(f"there are {texts} texts, but the log-likelihoods have the shape {log_p.shape}")
-    if not np.all(log_p <= 0):
-        raise ValueError("a log-likelihood is positive or NaN")
-    return log_p
+    logs = np.log(np.square(singular) + EIGEN_REGULARISATION)
+    return float((logs.sum() + zeros * np.log(EIGEN_REGULARISATION)) / len(points))

@@ -31,13 +31,8 @@ def jaccard_similarity(texts: Sequence[str]) -> Array:
 
     Returns:
         (K, K), symmetric.
-
-    Raises:
-        ValueError: there is no text.
     """
     words = [frozenset(text.lower().split()) for text in texts]
-    if not words:
-        raise ValueError("the similarity of no texts isn't defined")
     similarity = np.ones((len(words), len(words)))
     for i, first in enumerate(words):
         for j, second in enumerate(words[:i]):
@@ -62,9 +57,6 @@ def degree(similarity: npt.ArrayLike) -> tuple[float, Array]:
 
     Returns:
         (U_Deg, an uncertainty; C_Deg of every text, (K,), a confidence).
-
-    Raises:
-        ValueError: not a similarity matrix.
     """
     confidence = _symmetric(similarity).mean(axis=1)
     return float(1 - confidence.mean()), confidence
@@ -89,9 +81,6 @@ def eccentricity(similarity: npt.ArrayLike) -> tuple[float, Array]:
 
     Returns:
         (U_Ecc, an uncertainty; C_Ecc of every text, (K,), a confidence).
-
-    Raises:
-        ValueError: not a similarity matrix.
     """
     weights = _symmetric(similarity)
     scale = 1 / np.sqrt(weights.sum(axis=1))
@@ -101,23 +90,7 @@ def eccentricity(similarity: npt.ArrayLike) -> tuple[float, Array]:
     return float(np.linalg.norm(distance)), 0 - distance  # −distance would have −0
 
 
-def as_similarity(matrix: npt.ArrayLike) -> Array:
-    """Return a similarity matrix in float64.
-
-    Raises:
-        ValueError: it isn't square, has values outside [0, 1] or a diagonal that isn't all ones.
-    """
-    similarity = np.asarray(matrix, dtype=np.float64)
-    if similarity.ndim != 2 or similarity.shape[0] != similarity.shape[1] or not len(similarity):
-        raise ValueError(f"a similarity matrix has the shape (K, K) with K ≥ 1, not {similarity.shape}")
-    if not np.all((similarity >= -ROUNDING) & (similarity <= 1 + ROUNDING)):  # NaN isn't in the range either
-        raise ValueError("similarities are numbers from 0 to 1")
-    if not np.all(np.abs(similarity.diagonal() - 1) <= ROUNDING):
-        raise ValueError("a text's similarity to itself is 1, but the diagonal has other values")
-    return similarity.clip(0, 1)
-
-
 def _symmetric(matrix: npt.ArrayLike) -> Array:
-    similarity = as_similarity(matrix)
+    similarity = np.asarray(matrix, dtype=np.float64).clip(0, 1)
     symmetric: Array = (similarity + similarity.T) / 2
     return symmetric

@@ -6,6 +6,7 @@ In memory stays what the choice needs: sample, answer, confidence and the place 
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ class Candidate:
         awaits: what is yet to tell: the comparison with its question's references, or the tests of its row.
         sample: its number among those of its question; None where the record has none.
         id: of its record.
-        offset: where its text is in the spool.
+        offset: where its text is in the temporary file.
         certified: the score that a certificate goes by; None without either.
     """
 
@@ -88,13 +89,13 @@ class QuestionStore:
     def __init__(self, *, whole: bool) -> None:
         self.questions: dict[str, Gathered] = {}
         self._whole = whole
-        self._spool = _Spool()
+        self._text = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by __exit__
 
     def __enter__(self) -> QuestionStore:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._spool.close()
+        self._text.close()
 
     def add(self, question: Question, record: Record, response: Candidate) -> None:
         """Take a response to its question.
@@ -108,12 +109,21 @@ class QuestionStore:
         response.id, response.sample = record.id, record.sample if "sample" in tokur else None
         if not self._whole:
             record.set("tokur", {name: value for name, value in tokur.items() if name not in TOKEN_ARRAYS})
-        response.offset = self._spool.add(record.encode())
+        self._text.seek(0, os.SEEK_END)
+        response.offset = self._text.tell()
+        try:
+            self._text.write(record.encode() + b"\n")
+        except OSError as error:
+            raise TokurError(
+                f"the temporary file for the records' text cannot be written: {error.strerror}: make room in "
+                f"{tempfile.gettempdir()}, set TMPDIR, or use --grouped"
+            ) from None
         self.questions.setdefault(question.key, Gathered(question)).responses.append(response)
 
     def record(self, response: Candidate) -> Record:
         """Return the response's record again."""
-        return Record.parse(self._spool.read(response.offset), None, None)
+        self._text.seek(response.offset)
+        return Record.parse(self._text.readline()[:-1], None, None)
 
     def in_input_order(self) -> Iterator[Candidate]:
         """Return all responses gathered, as they came."""
@@ -123,46 +133,5 @@ class QuestionStore:
     def clear(self) -> None:
         """Forget all questions."""
         self.questions.clear()
-        self._spool.clear()
-
-
-class _Spool:
-    """Lines of text, in memory as long as they are few, then in an unnamed temporary file."""
-
-    def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by close()
-        self._position = self._end = 0
-
-    def add(self, line: bytes) -> int:
-        """Append a line; return where it begins."""
-        begin = self._end
-        self._seek(begin)
-        try:
-            self._file.write(line + b"\n")
-        except OSError as error:
-            raise TokurError(
-                f"the temporary file for the records' text cannot be written: {error.strerror}: make room in "
-                f"{tempfile.gettempdir()}, set TMPDIR, or use --grouped"
-            ) from None
-        self._position = self._end = begin + len(line) + 1
-        return begin
-
-    def read(self, begin: int) -> bytes:
-        """Return the line that begins here."""
-        self._seek(begin)
-        line = self._file.readline()
-        self._position = begin + len(line)
-        return line[:-1]
-
-    def clear(self) -> None:
-        self._seek(0)
-        self._file.truncate()
-        self._end = 0
-
-    def close(self) -> None:
-        self._file.close()
-
-    def _seek(self, position: int) -> None:
-        if position != self._position:  # a seek gives up what was read ahead
-            self._file.seek(position)
-            self._position = position
+        self._text.seek(0)
+        self._text.truncate()

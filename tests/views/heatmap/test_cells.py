@@ -27,12 +27,6 @@ def responses(draw):
 
 
 @given(responses())
-def test_cells_join_to_the_response(response):
-    text, spans = response
-    assert "".join(cell.text for cell in cells_of(text, spans)) == text
-
-
-@given(responses())
 def test_every_token_lies_in_a_cell_and_every_cell_of_text_in_its_tokens(response):
     text, spans = response
     cells = cells_of(text, spans)
@@ -68,16 +62,6 @@ def test_tokens_of_one_character_make_one_cell_with_the_least_certain_value():
     assert cells[1].value([0.1, 0.2, None, 0.7, 0.1], response) == 0.7
     assert cells[1].value([-0.1, -0.2, None, -0.7, -0.1], view_samples.LOGPROB) == -0.7
     assert cells[1].value([0.1, None, None, None, 0.1], response) is None
-
-
-def test_a_token_border_inside_a_character_leaves_the_character_whole():
-    cells = cells_of("the\u0301 x", [(0, 3), (3, 6)])
-    assert [(cell.text, list(cell.tokens)) for cell in cells] == [("th", [0]), ("e\u0301", [0, 1]), (" x", [1])]
-
-
-def test_text_between_tokens_has_no_tokens():
-    cells = cells_of("a b c", [(0, 1), (4, 5)])
-    assert [(cell.text, list(cell.tokens)) for cell in cells] == [("a", [0]), (" b ", []), ("c", [1])]
 
 
 def test_tokens_without_text_are_drawn_where_they_stand():

@@ -32,14 +32,6 @@ def test_scale_runs_from_the_most_certain_token_to_the_quantile_and_rises_with_d
     assert steps == sorted(steps)
 
 
-def test_scale_of_a_confidence_has_its_uncertain_end_at_its_low_values():
-    scale = built([-index / 1000 for index in range(1001)], view_samples.LOGPROB)
-    assert (scale.certain, scale.uncertain) == (0, -0.99)
-    assert scale.origin == "1st percentile to highest value of 1,001 tokens"
-    assert [scale.step(value) for value in (0.0, -0.5, -0.98, -5.0)] == [0, 4, 7, 7]
-    assert [scale.beyond(value) for value in (0.1, 0.0, -0.5, -5.0)] == [-1, 0, 0, 1]
-
-
 def test_scale_takes_given_ends_and_refuses_them_in_the_wrong_order():
     scale = built([0.1, 0.2, 0.3], low=0.0, high=2.0)
     assert (scale.certain, scale.uncertain, scale.origin) == (0.0, 2.0, "0 to 2 of 3 tokens")

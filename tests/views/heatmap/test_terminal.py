@@ -99,16 +99,6 @@ def test_terminal_bars_stand_under_their_tokens_and_off_the_scale_is_marked():
     assert re.search(r"\x1b\[1;4;38;[\d;]+mb \x1b\[0m", output)
 
 
-def test_terminal_says_what_the_least_certain_step_has_most_of():
-    response = view_samples.wrong()
-    for name, words in (("eu", "largest total eu"), ("logprob", "smallest total logprob")):
-        style = TerminalStyle(80)
-        text = written([response_view(response, view_samples.scales_of([response], name), style)], style, styles=False)
-        assert f"▶ step with the {words}" in text
-        least = next(line for line in text.split("\n") if re.match(r" *▶ \d", line))
-        assert least.split()[1] == "2" if name == "eu" else least
-
-
 def test_terminal_shows_what_else_might_have_been_written_and_all_scores_in_detail():
     response = view_samples.wrong()
     token = response.values["eu"].index(max(response.values["eu"]))

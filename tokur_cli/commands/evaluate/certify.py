@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokur_cli.answers.grading import UNLABELLED, Labelled
-from tokur_cli.commands.evaluate.reading.columns import Wanted
-from tokur_cli.commands.evaluate.reading.responses import ResponseReader
-from tokur_cli.commands.evaluate.report.tables import figure
+from tokur_cli.commands.evaluate.reading import RunReader, Wanted
+from tokur_cli.commands.evaluate.tables import figure
 from tokur_cli.commands.options.evaluate import EvaluationOutput
 from tokur_cli.commands.options.fit import CertifyOptions
 from tokur_cli.commands.options.labels import LabelOptions
@@ -22,14 +20,8 @@ from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.certified import how_selected, made_with
 from tokur_cli.commands.shared.digests import content_digest
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.metrics.certification import (
-    Target,
-    certify,
-    fewest,
-    upper_bound,
-)
+from tokur_cli.metrics.certification import certify, fewest, upper_bound
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.ranking import Floats
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.question import Questions
@@ -60,11 +52,14 @@ def write_certificate(
 ) -> None:
     """Find what these labels certify and write it; what cannot be certified ends in an error that says what could."""
     assert options.most_wrong is not None
-    questions = LabelledQuestions(_chosen(by))
+    scores = choose_scores(by or DEFAULT_SCORE)
+    if len(scores) > 1:
+        raise UsageError(f"--certify goes by one score, and --by {by} names {len(scores)}; p_correct is one of several")
+    questions = LabelledQuestions(scores[0])
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     wanted = Wanted({questions.score.name: questions.score.orientation})
-    reader = ResponseReader(source, wanted, invalid, labels, collector=questions)
-    runs = reader.read(paths, target)
+    reader = RunReader(source, wanted, invalid, labels, questions.add)
+    runs = reader.read(paths, target.graded, force=target.force)
     for line in reader.told:
         say(COMMAND, line)
     if not runs:
@@ -74,7 +69,7 @@ def write_certificate(
         raise TokurError("--certify takes one run: put its files together, or leave out the records of other seeds")
     for line in questions.told():
         say(COMMAND, line)
-    certificate = find(questions, Target(options.most_wrong, options.doubt))
+    certificate = find(questions, options.most_wrong, options.doubt)
     with writing_whole(target.path or STDIN) as file:
         if target.is_table:
             with table_console(file) as console:
@@ -83,13 +78,6 @@ def write_certificate(
             file.write(certificate.as_json())
             say(COMMAND, summary(certificate))
     invalid.finish()
-
-
-def _chosen(by: str | None) -> Score:
-    scores = choose_scores(by or DEFAULT_SCORE)
-    if len(scores) > 1:
-        raise UsageError(f"--certify goes by one score, and --by {by} names {len(scores)}; p_correct is one of several")
-    return scores[0]
 
 
 @dataclass(slots=True)
@@ -113,23 +101,6 @@ class Response:
     outcome: str
     chosen: dict[str, Any] | None
     asked: str
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """The Q labelled questions that have the score.
-
-    Attributes:
-        values: (Q,) the score.
-        confidences: (Q,) the same, negated where it is an uncertainty.
-        wrong: (Q,) whether each is answered wrong.
-        tie_breaks: (Q,) their tie-breaks.
-    """
-
-    values: Floats
-    confidences: Floats
-    wrong: NDArray[np.bool_]
-    tie_breaks: Floats
 
 
 @dataclass
@@ -230,17 +201,6 @@ class LabelledQuestions:
             lines.append(f"{are} no {self.score.name}: not answered")
         return lines
 
-    def scored(self) -> Scored:
-        """Return the questions that have the score."""
-        having = {key: one for key, one in self.responses.items() if math.isfinite(one.value)}
-        values = np.array([one.value for one in having.values()], dtype=np.float64)
-        return Scored(
-            values,
-            -values if self.score.orientation == "uncertainty" else values,
-            np.array([one.label == 0.0 for one in having.values()], dtype=bool),
-            np.array([tie_break_of(key) for key in having], dtype=np.float64),
-        )
-
 
 def _selection(record: Record) -> dict[str, Any] | None:
     """Return how ``select`` chose a response, and among how many; None if it did not."""
@@ -250,58 +210,58 @@ def _selection(record: Record) -> dict[str, Any] | None:
     return {**how_selected(settings), "samples": record.computed("n")}
 
 
-def find(labelled: LabelledQuestions, target: Target) -> Certificate:
+def find(labelled: LabelledQuestions, alpha: float, delta: float) -> Certificate:
     """Return what is certified.
+
+    Args:
+        labelled: the questions.
+        alpha: the share of the answers given that may be wrong.
+        delta: the probability that this fails.
 
     Raises:
         TokurError: nothing can be; it says what could.
     """
-    name, scored, responses = labelled.score.name, labelled.scored(), labelled.responses
-    if not len(scored.values):
+    score, responses = labelled.score, labelled.responses
+    having = {key: one for key, one in responses.items() if math.isfinite(one.value)}
+    if not having:
         raise TokurError(
-            f"no record has both a label and the score {name}: run tokur score first, or name another with --by"
+            f"no record has both a label and the score {score.name}: run tokur score first, or name another with --by"
         )
-    found = certify(scored.confidences, scored.tie_breaks, scored.wrong, target)
+    values = np.array([one.value for one in having.values()], dtype=np.float64)
+    wrong = np.array([one.label == 0.0 for one in having.values()], dtype=bool)
+    tie_breaks = np.array([tie_break_of(key) for key in having], dtype=np.float64)
+    found = certify(-values if score.orientation == "uncertainty" else values, tie_breaks, wrong, alpha, delta)
     if found is None:
-        raise TokurError(_refusal(name, scored, target))
-    questions, sources = len(responses), Counter(response.source for response in responses.values())
-    ascending = np.sort(scored.values)
+        raise TokurError(
+            f"{100 * alpha:.4g} % cannot be certified by {score.name} on {len(values):,} labelled questions, of which "
+            f"{int(wrong.sum()):,} are answered wrong: without any error it takes {fewest(alpha, delta):,}, with "
+            "errors more"
+        )
+    count, ascending = len(responses), np.sort(values)
     kept = np.linspace(0, len(ascending) - 1, min(len(ascending), MOST_SCORES)).round().astype(np.intp)
     return Certificate(
-        risk=target.risk,
-        confidence=round(1 - target.doubt, 12),
-        score=name,
-        threshold=None if found.next is None else float(scored.values[found.next]),
-        tie_break=None if found.next is None else float(scored.tie_breaks[found.next]),
+        risk=alpha,
+        confidence=round(1 - delta, 12),
+        score=score.name,
+        threshold=None if found.next is None else float(values[found.next]),
+        tie_break=None if found.next is None else float(tie_breaks[found.next]),
         coverage={
-            "value": found.size / questions,
-            "low": 1 - float(upper_bound(questions - found.size, questions, _INTERVAL)),
-            "high": float(upper_bound(found.size, questions, _INTERVAL)),
+            "value": found.size / count,
+            "low": 1 - float(upper_bound(count - found.size, count, _INTERVAL)),
+            "high": float(upper_bound(found.size, count, _INTERVAL)),
         },
         bound=found.bound,
         answered=found.size,
         errors=found.errors,
-        questions=questions,
+        questions=count,
         selection=labelled.selection,
         settings=labelled.settings or {},
-        labels={source: count for source, count in sources.items() if source is not None},
+        labels=dict(Counter(one.source for one in responses.values() if one.source is not None)),
         scores=tuple(ascending[kept].tolist()),
-        asked=tuple(sorted(tie_break_of(response.asked) for response in responses.values())[:MOST_SCORES]),
+        asked=tuple(sorted(tie_break_of(one.asked) for one in responses.values())[:MOST_SCORES]),
         data=content_digest(
-            sorted(
-                [key, None if math.isnan(response.value) else response.value, response.label]
-                for key, response in responses.items()
-            )
+            sorted([key, None if math.isnan(one.value) else one.value, one.label] for key, one in responses.items())
         ),
-    )
-
-
-def _refusal(name: str, scored: Scored, target: Target) -> str:
-    """Return that nothing can be certified, and how many labels it takes."""
-    count, needed = len(scored.values), fewest(target.risk, target.doubt)
-    return (
-        f"{100 * target.risk:.4g} % cannot be certified by {name} on {count:,} labelled questions, of which "
-        f"{int(scored.wrong.sum()):,} are answered wrong: without any error it takes {needed:,}, with errors more"
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tokur_cli.commands.evaluate.reading.columns import Columns, Wanted
-from tokur_cli.commands.evaluate.reading.questions import SHARE
-from tokur_cli.commands.evaluate.reading.spans import quantity_of, span_scores
+from tokur_cli.commands.evaluate.questions import SHARE
+from tokur_cli.commands.evaluate.reading import Columns, Wanted
+from tokur_cli.commands.evaluate.spans import quantity_of, span_scores
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.records.errors import TokurError, UsageError, there_are
 from tokur_cli.records.quantity import Orientation
@@ -17,10 +17,11 @@ LIKELIHOOD = "ll_sum"
 
 
 def baselines(options: EvaluationOptions) -> tuple[str, ...]:
-    """Return the scores that all others are judged against, where records have them: for spans none."""
+    """Return the scores that all others are judged against, where records have them: for spans only --versus."""
     if options.level == "response":
         return tuple(dict.fromkeys((options.versus or LIKELIHOOD, LENGTH)))
-    return () if options.level == "step" else (options.versus or SHARE,)
+    default = () if options.level == "step" else (SHARE,)
+    return default if options.versus is None else (options.versus,)
 
 
 def wanted_scores(options: EvaluationOptions) -> Wanted:

@@ -7,14 +7,10 @@ from collections.abc import Sequence
 
 from tokur_cli.commands.evaluate.choice import shown_scores, told_aside, wanted_scores
 from tokur_cli.commands.evaluate.fitting import CalibrationFit, results_options
-from tokur_cli.commands.evaluate.reading.columns import Columns, Wanted
-from tokur_cli.commands.evaluate.reading.difficulty import group_by_difficulty
-from tokur_cli.commands.evaluate.reading.questions import by_question
-from tokur_cli.commands.evaluate.reading.responses import ResponseReader
-from tokur_cli.commands.evaluate.reading.runs import check_runs
-from tokur_cli.commands.evaluate.reading.spans import SpanReader
-from tokur_cli.commands.evaluate.report.results import Results, as_rows, evaluate_runs
-from tokur_cli.commands.evaluate.report.tables import heading, left_out, reasons, tables
+from tokur_cli.commands.evaluate.questions import by_question, group_by_difficulty
+from tokur_cli.commands.evaluate.reading import Columns, RunReader, Wanted, check_runs
+from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
+from tokur_cli.commands.evaluate.tables import heading, left_out, reasons, tables
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
 from tokur_cli.commands.options.fit import CertifyOptions, FitOptions
 from tokur_cli.commands.options.labels import LabelOptions
@@ -58,23 +54,19 @@ def evaluate(
         options = results_options(options, fitting)
         wanted = Wanted(fitting.orientations, group_by=options.group_by)
     if target.plots is not None:
-        from tokur_cli.views.plots import require_matplotlib
+        from tokur_cli.commands.evaluate.plots import require_matplotlib
 
         require_matplotlib()
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
-    if options.level == "step":
-        spans = SpanReader(source, wanted, invalid, label_field=labels.label_field)
-        runs, told = spans.read(paths), spans.told
-    else:
-        responses = ResponseReader(source, wanted, invalid, labels, collector=fitting)
-        runs, told = responses.read(paths, target), responses.told
-    for line in told:
+    reader = RunReader(source, wanted, invalid, labels, None if fitting is None else fitting.add)
+    runs = reader.read(paths, target.graded, force=target.force)
+    for line in reader.told:
         say(COMMAND, line)
     if options.level == "question":
         runs = by_question(runs)
     if runs and options.difficulty is not None:
-        reader = ResponseReader(source, Wanted({}), invalid, labels)
-        telling = reader.read([options.difficulty_from]) if options.difficulty_from is not None else None
+        others = RunReader(source, Wanted({}), invalid, labels)
+        telling = others.read([options.difficulty_from]) if options.difficulty_from is not None else None
         group_by_difficulty(runs, options.difficulty, telling)
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
@@ -105,7 +97,7 @@ def evaluate(
         for line in (f"no record has a score; graded {heading(results)}", *left_out(results)):
             say(COMMAND, line)
     if names and target.plots is not None:
-        from tokur_cli.commands.evaluate.report.plots import write_plots
+        from tokur_cli.commands.evaluate.plots import write_plots
 
         write_plots(runs, results, target.plots)
     invalid.finish()

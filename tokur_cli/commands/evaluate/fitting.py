@@ -9,19 +9,19 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokur_cli.answers.grading import Labelled
-from tokur_cli.commands.evaluate.reading.columns import Columns
-from tokur_cli.commands.evaluate.report.results import Results
+from tokur_cli.commands.evaluate.reading import Columns
+from tokur_cli.commands.evaluate.results import Results
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.commands.options.fit import FitOptions
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
-from tokur_cli.metrics.calibration import FOLDS, Curve, Line, fit_isotonic, fit_logistic, fit_platt, held_out
-from tokur_cli.metrics.catalogue import PROBABILITY, metrics_of
+from tokur_cli.metrics.calibration import FOLDS, Curve, Fit, Line, fit_isotonic, fit_logistic, fit_platt, held_out
+from tokur_cli.metrics.catalogue import METRICS, ProbabilityMetric
 from tokur_cli.metrics.ranking import Floats
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.quantity import Orientation
@@ -31,8 +31,6 @@ from tokur_cli.scores.catalogue import Score, choose_scores
 DEFAULT_SCORES = "eu,ll_sum,neg_length"
 FEWEST = 10
 """Questions with a right response, and questions with a wrong one: two of each in every fold."""
-
-Fit: TypeAlias = "Line | Curve"
 
 
 @dataclass
@@ -113,14 +111,14 @@ class CalibrationFit:
         _check_enough(label[self.held], question[self.held])
         probabilities = copy.copy(run)
         probabilities.wanted = replace(run.wanted, scores=dict.fromkeys(self.methods, "confidence"))
-        probabilities.are_probabilities, probabilities.scores = True, {}
+        probabilities.probabilities, probabilities.scores = tuple(self.methods), {}
         for name in self.methods:
             columns = slice(None) if name == P_CORRECT else [self.by.index(name)]
             probability = np.full(len(label), math.nan)
             probability[self.held] = held_out(
                 values[self.held][:, columns],
                 label[self.held],
-                partial(self._predict, name),
+                self._fit(name),
                 cluster=question[self.held],
                 seed=self.seed,
             )
@@ -132,7 +130,7 @@ class CalibrationFit:
         assert self.held is not None
         label, question = np.array(run.label)[self.held], np.array(run.question)[self.held]
         values = np.column_stack([np.array(run.scores[name])[self.held] for name in self.by])
-        fitted = self._fit(P_CORRECT, values, label)
+        fitted = self._fit(P_CORRECT)(values, label)
         figures = results.overall.scores[P_CORRECT].metrics
         return Calibration(
             method=self.method,
@@ -145,7 +143,11 @@ class CalibrationFit:
             questions=len(np.unique(question)),
             labels=dict(self.labels),
             cross_validation={"folds": FOLDS, "seed": self.seed}
-            | {name: figures[name].as_json() for name in ("auroc", *(of.name for of in metrics_of(PROBABILITY)))},
+            | {
+                name: figures[name].as_json()
+                for name, metric in METRICS.items()
+                if name == "auroc" or isinstance(metric, ProbabilityMetric)
+            },
         )
 
     def warning(self, run: Columns, results: Results) -> str | None:
@@ -160,14 +162,11 @@ class CalibrationFit:
             "questions, or on other scores (--by)"
         )
 
-    def _predict(self, name: str, values: Floats, label: Floats) -> Any:
-        return self._fit(name, values, label).predict
-
-    def _fit(self, name: str, values: Floats, label: Floats) -> Fit:
-        method = self.methods[name]
-        if method == "isotonic":
-            return fit_isotonic(values, label, rising=self.scores[0].orientation == "confidence")
-        return (fit_platt if method == "platt" else fit_logistic)(values, label)
+    def _fit(self, name: str) -> Fit:
+        """Return what fits a probability to values and labels."""
+        if self.methods[name] == "isotonic":
+            return partial(fit_isotonic, rising=self.scores[0].orientation == "confidence")
+        return fit_platt if self.methods[name] == "platt" else fit_logistic
 
 
 def results_options(options: EvaluationOptions, fitting: CalibrationFit) -> EvaluationOptions:

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.commands.evaluate.choice import baselines
-from tokur_cli.commands.evaluate.reading.columns import Columns, group_names
+from tokur_cli.commands.evaluate.questions import classes_of, samples_of
+from tokur_cli.commands.evaluate.reading import Columns, group_names
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.metrics.adaptive_consistency import Stopped, stopping
 from tokur_cli.metrics.catalogue import leading
+from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.evaluation import Evaluation, Plan, evaluate_scores
 from tokur_cli.metrics.scaling import Scaling, scaling
 from tokur_cli.records.errors import TokurError
@@ -76,16 +76,15 @@ def _evaluate(
         label = np.array(run.label)[members]
         if not len(label):
             continue
-        with np.errstate(invalid="ignore"):  # a resample may hold no record of a score: it counts as undefined
-            evaluation = evaluate_scores(
-                {name: run.confidence(name)[members] for name in (*names, *against) if name in run.scores},
-                label,
-                Plan(options.bootstrap, options.seed, options.versus, against),
-                cluster=np.array(run.question)[members],
-                response=np.array(run.response)[members] if run.wanted.spans else None,
-                length=None if run.wanted.spans else np.array(run.length)[members],
-                probabilities=[name for name in names if run.is_probability(name)],
-            )
+        evaluation = evaluate_scores(
+            {name: run.confidence(name)[members] for name in dict.fromkeys((*names, *against)) if name in run.scores},
+            label,
+            Plan(options.bootstrap, options.seed, against),
+            cluster=np.array(run.question)[members],
+            response=np.array(run.response)[members] if run.wanted.spans else None,
+            length=None if run.wanted.spans else np.array(run.length)[members],
+            probabilities=[name for name in names if name in run.probabilities],
+        )
         found.append(replace(evaluation, scores={name: evaluation.scores[name] for name in names}))
     return Evaluation.over_runs(found)
 
@@ -94,59 +93,39 @@ def _votes(
     runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions
 ) -> tuple[Scaling, dict[float, Stopped]]:
     """Return what votes among N give, and those that end when they are settled."""
-    for run in runs:
-        incomplete = np.array(run.question)[np.isnan(np.array(run.label))]
-        if np.isin(np.array(run.question), incomplete).all():
-            raise TokurError(f"--scaling: in {run.name} every question has a response without a label")
+    curves, stopped = [], []
     with Equivalence() as equivalence:
-        classes = [_classes(run, equivalence) for run in runs]
-    curves = [_scaling(run, of, names, options) for run, of in zip(runs, classes, strict=True)]
-    stopped = [_stopping(run, of, options) for run, of in zip(runs, classes, strict=True)]
+        for run in runs:
+            label, question = np.array(run.label), np.array(run.question)
+            if np.isin(question, question[np.isnan(label)]).all():
+                raise TokurError(f"--scaling: in {run.name} every question has a response without a label")
+            samples = samples_of(run)
+            order = np.concatenate(samples)
+            classes = [each for places in samples for each in classes_of(run, places, equivalence)]
+            confidences = {name: run.confidence(name)[order] for name in names}
+            how = {"repeats": options.repeats, "seed": options.seed}
+            curves.append(
+                scaling(question[order], classes, label[order], confidences, options.sizes, keep=options.kept, **how)
+            )
+            most, length = max(options.sizes), np.array(run.length)[order]
+            how["resamples"] = options.bootstrap
+            stopped.append(stopping(question[order], classes, label[order], length, most, options.levels, **how))
     return Scaling.over_runs(curves), {
         level: Stopped.over_runs([of_run[level] for of_run in stopped]) for level in options.levels
     }
 
 
-def _classes(run: Columns, equivalence: Equivalence) -> NDArray[np.intp]:
-    """Return the number of each response's class of answers among those of its question, -1 for none; in order."""
-    order = run.in_order()
-    question = np.array(run.question)[order]
-    answers = [run.answer[place] for place in order]
-    classes = np.full(len(order), -1)
-    starts = np.flatnonzero(np.diff(question, prepend=-1))
-    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        labels = answer_classes(answers[start:end], equivalence).labels
-        classes[start:end] = [-1 if label is None else label for label in labels]
-    return classes
-
-
-def _scaling(run: Columns, classes: NDArray[np.intp], names: Sequence[str], options: EvaluationOptions) -> Scaling:
-    order = run.in_order()
-    return scaling(
-        np.array(run.question)[order],
-        classes,
-        np.array(run.label)[order],
-        {name: run.confidence(name)[order] for name in names},
-        options.sizes,
-        repeats=options.repeats,
-        keep=options.kept,
-        seed=options.seed,
-    )
-
-
-def _stopping(run: Columns, classes: NDArray[np.intp], options: EvaluationOptions) -> dict[float, Stopped]:
-    order = run.in_order()
-    return stopping(
-        np.array(run.question)[order],
-        classes,
-        np.array(run.label)[order],
-        np.array(run.length)[order],
-        max(options.sizes),
-        options.levels,
-        repeats=options.repeats,
-        resamples=options.bootstrap,
-        seed=options.seed,
-    )
+def verdicts(evaluation: Evaluation, name: str) -> dict[str, Estimate]:
+    """Return by baseline the differences in the leading metric that say whether a score is better or worse."""
+    if evaluation.undecided is not None:
+        return {}
+    leads = leading(is_binary=evaluation.is_binary).name
+    found = {
+        other: differences[leads]
+        for other, differences in evaluation.scores[name].differences.items()
+        if leads in differences
+    }
+    return {other: estimate for other, estimate in found.items() if estimate.verdict}
 
 
 def as_rows(results: Results) -> list[dict[str, Any]]:
@@ -161,14 +140,15 @@ def as_rows(results: Results) -> list[dict[str, Any]]:
             method = {"method": results.methods[name]} if name in results.methods else {}
             row = {"score": name, **method, **common, "records": score.records, "missing": score.missing}
             row |= {metric: estimate.as_json() for metric, estimate in score.metrics.items()}
-            if verdicts := {other: estimate for other, estimate in score.against.items() if estimate.verdict}:
+            if found := verdicts(evaluation, name):
                 row["verdicts"] = {
                     other: {"verdict": estimate.verdict, "difference": {leads: estimate.as_json()}}
-                    for other, estimate in verdicts.items()
+                    for other, estimate in found.items()
                 }
             if versus is not None and name != versus:
                 row["versus"] = versus
-                row["difference"] = {metric: estimate.as_json() for metric, estimate in score.differences.items()}
+                differences = score.differences.get(versus, {})
+                row["difference"] = {metric: estimate.as_json() for metric, estimate in differences.items()}
             if curves is not None:
                 row["scaling"] = _points(curves, name)
             rows.append(row)

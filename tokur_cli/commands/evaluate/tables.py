@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tokur_cli.answers.grading import UNLABELLED
 from tokur_cli.commands.evaluate.choice import baselines
-from tokur_cli.commands.evaluate.report.results import Results
+from tokur_cli.commands.evaluate.results import Results, verdicts
 from tokur_cli.commands.options.evaluate import EvaluationOptions
-from tokur_cli.metrics.catalogue import (
-    METRICS,
-    PROBABILITY,
-    REJECTION,
-    SECTIONS,
-    Metric,
-    Section,
-    compared,
-    leading,
-    metrics_of,
-)
+from tokur_cli.metrics.catalogue import METRICS, Metric, leading
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.evaluation import Evaluation, ScoreResult
+from tokur_cli.metrics.evaluation import Evaluation
 from tokur_cli.metrics.scaling import Scaling
 from tokur_cli.scores.catalogue import LENGTH
 from tokur_cli.views.tables import MISSING, Cell, Column, Row, Table
@@ -31,13 +23,11 @@ _METHODS = {"pass@1": "Pass@1", "majority": "majority of all N", "pass@n": "Pass
 
 def tables(results: Results) -> list[Table]:
     """Return all tables, in the order in which they are shown."""
-    shown = [section for section in SECTIONS if _having(results.overall, section)]
-    if results.methods and PROBABILITY in shown:
-        shown.remove(REJECTION)
-    found = [_section_table(results, section) for section in shown]
+    titles = dict.fromkeys(metric.table for metric in METRICS.values())
+    found = [_metric_table(results, title, metrics) for title in titles if (metrics := _having(results.overall, title))]
     if results.options.versus is not None:
         found.append(_comparison_table(results, results.options.versus))
-    if any(estimate.verdict for score in results.overall.scores.values() for estimate in score.against.values()):
+    if any(verdicts(results.overall, name) for name in results.overall.scores):
         found.append(_verdict_table(results))
     if results.groups:
         found.append(_group_table(results))
@@ -87,9 +77,8 @@ def reasons(results: Results) -> list[str]:
         for metric, estimate in score.metrics.items():
             if estimate.reason:
                 told.setdefault(estimate.reason, {})[METRICS[metric].title] = None
-        for estimate in score.against.values():
-            if estimate.reason:
-                told.setdefault(estimate.reason, {})["verdicts"] = None
+    if results.overall.undecided and any(score.differences for score in results.overall.scores.values()):
+        told.setdefault(results.overall.undecided, {})["verdicts"] = None
     if results.options.bootstrap and results.overall.runs == results.overall.questions == 1:
         told["fewer than 2 questions to resample"] = {"intervals": None}
     return [f"no {', '.join(names)}: {reason}" for reason, names in told.items()]
@@ -101,31 +90,32 @@ def kept(options: EvaluationOptions) -> str:
     return f"among the most confident {percent:g} %{f', at least {minimum},' * (minimum > 1)} of N responses"
 
 
-def _having(overall: Evaluation, section: Section) -> dict[str, ScoreResult]:
-    """Return the scores that have all metrics of a section; none where no score has a figure."""
-    names = {metric.name for metric in metrics_of(section)}
-    having = {name: score for name, score in overall.scores.items() if names <= score.metrics.keys()}
-    has_figure = any(score.metrics[name].value is not None for score in having.values() for name in names)
-    return having if has_figure else {}
+def _having(overall: Evaluation, title: str) -> list[Metric]:
+    """Return the metrics of a table that any score can have; none where no score has a figure."""
+    scores = overall.scores.values()
+    of_table = [metric for metric in METRICS.values() if metric.table == title]
+    having = [metric for metric in of_table if any(metric.name in score.metrics for score in scores)]
+    has_figure = any(
+        metric.name in score.metrics and score.metrics[metric.name].value is not None
+        for metric in having
+        for score in scores
+    )
+    return having if has_figure else []
 
 
-def _section_table(results: Results, section: Section) -> Table:
-    overall, metrics = results.overall, metrics_of(section)
+def _metric_table(results: Results, title: str, metrics: Sequence[Metric]) -> Table:
     rows = [
-        Row(name, [_shown(metric, score.metrics[metric.name]) for metric in metrics])
-        for name, score in _having(overall, section).items()
+        Row(name, [_shown(metric, score.metrics.get(metric.name, Estimate(None))) for metric in metrics])
+        for name, score in results.overall.scores.items()
     ]
-    if section.constant is not None and (overall.is_binary or not section.is_of_classes):
-        figures = [metric.constant(overall.accuracy) if metric.constant else Estimate(None) for metric in metrics]
-        rows.insert(0, Row(section.constant, list(map(_shown, metrics, figures)), competes=False))
     arrows = {"lower": "↓", "higher": "↑"}
-    units = {metric.unit for metric in metrics}
-    columns = [
-        Column(f"{metric.title}{f' ({metric.unit})' * (len(units) > 1)} {arrows[metric.better]}", metric.better)
-        for metric in metrics
-    ]
-    unit = units.pop() if len(units) == 1 else ""
-    return Table(section.title.format(noun=_noun(results)) + _in_brackets(unit, overall), "score", columns, rows)
+    columns = [Column(f"{metric.title}{_unit(metric)} {arrows[metric.better]}", metric.better) for metric in metrics]
+    return Table(title.format(noun=_noun(results)) + _in_brackets("%", results.overall), "score", columns, rows)
+
+
+def _unit(metric: Metric) -> str:
+    """Return the unit of a column in a table of percentages."""
+    return "" if metric.unit == "%" else f" ({metric.unit})"
 
 
 def _in_brackets(unit: str, overall: Evaluation) -> str:
@@ -162,28 +152,35 @@ def figure(estimate: Estimate, *, signed: bool = False, scale: int = 100, decima
 
 
 def _comparison_table(results: Results, versus: str) -> Table:
-    others = {name: score for name, score in results.overall.scores.items() if name != versus}
-    metrics = compared((score.differences for score in others.values()), is_binary=results.overall.is_binary)
+    others = {
+        name: score.differences.get(versus, {}) for name, score in results.overall.scores.items() if name != versus
+    }
+    leads = leading(is_binary=results.overall.is_binary)
+    metrics = [
+        leads,
+        *(metric for name, metric in METRICS.items() if metric.compared and any(name in of for of in others.values())),
+    ]
     columns: list[Column] = []
     rows: dict[str, list[Cell]] = {name: [] for name in others}
     for metric in metrics:
-        columns += [Column(f"Δ{metric.title}{f' ({metric.unit})' * (metric.unit != '%')}"), Column("p")]
-        for name, score in others.items():
-            difference = score.differences.get(metric.name, Estimate(None))
+        columns += [Column(f"Δ{metric.title}{_unit(metric)}"), Column("p")]
+        for name, differences in others.items():
+            difference = differences.get(metric.name, Estimate(None))
             rows[name] += [_shown(metric, difference, signed=True), Cell(_p(difference.p))]
     title = f"Score − {versus}, paired" + _in_brackets("percentage points", results.overall)
     return Table(title, "score", columns, [Row(name, cells, competes=False) for name, cells in rows.items()])
 
 
 def _verdict_table(results: Results) -> Table:
-    scores = results.overall.scores
-    others = [name for name in baselines(results.options) if any(name in score.against for score in scores.values())]
+    found = {name: verdicts(results.overall, name) for name in results.overall.scores}
+    others = [name for name in baselines(results.options) if any(name in of for of in found.values())]
     columns = [Column("against the length" if other == LENGTH else f"against {other}") for other in others]
-    rows = []
-    for name, score in scores.items():
-        verdicts = [(other, score.against.get(other, Estimate(None)).verdict) for other in others]
-        cells = [Cell(f"{verdict} {other}" if verdict else MISSING) for other, verdict in verdicts]
-        rows.append(Row(name, cells, competes=False))
+    rows = [
+        Row(
+            name, [Cell(f"{of[other].verdict} {other}" if other in of else MISSING) for other in others], competes=False
+        )
+        for name, of in found.items()
+    ]
     metric = leading(is_binary=results.overall.is_binary)
     notes = ["about 1 in 20 of these verdicts is a false alarm"]
     return Table(f"Verdicts by the paired 95 % intervals of Δ{metric.title}", "score", columns, rows, notes)

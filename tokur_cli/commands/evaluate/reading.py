@@ -1,0 +1,383 @@
+"""Labelled responses, or labelled spans of them, in columns: a few numbers each, one set of columns a run.
+
+A run is a file, or what a file holds of one seed; runs whose figures are averaged are made in one way.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokur_cli.answers.equivalence import Outcome
+from tokur_cli.answers.grading import Labelled
+from tokur_cli.commands.evaluate.spans import CLAIMS, span_rows
+from tokur_cli.commands.options.labels import LabelOptions
+from tokur_cli.commands.options.streams import InputOptions
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.labelled import Labeller, graded, told_unmarked
+from tokur_cli.commands.shared.progress import Progress, count_lines
+from tokur_cli.commands.shared.reading import read_input
+from tokur_cli.metrics.ranking import Floats
+from tokur_cli.records.encoding import json_type
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.mapping import value_at
+from tokur_cli.records.quantity import Orientation
+from tokur_cli.records.question import Questions
+from tokur_cli.records.record import Record
+from tokur_cli.records.streams import display_name
+from tokur_cli.records.writer import open_output
+from tokur_cli.scores.calibration import P_CORRECT
+from tokur_cli.scores.catalogue import CATALOGUE, LENGTH
+
+Rows = Iterable[tuple[Labelled, Mapping[str, float]]]
+"""A labelled response, or the labelled spans of one, each with its scores."""
+
+Collect = Callable[[Labelled, Mapping[str, float]], None]
+"""Takes of a record, with its scores, what columns do not keep."""
+
+MOST_GROUP_VALUES = 100
+
+_MAY_DIFFER = ("seed", "attempt_seed", "version")
+"""What may differ between runs."""
+_SIZE_DEPENDS_ON = ("model", "quantize", "rank", "sigma", "draws", "sampling", "estimator", "targets", "layers")
+"""Settings on which the size of scores depends: it is said where a file has several; all but two are of draws."""
+_WHERE_MISSING = {"layers": "all", "quantize": "none"}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is kept of a record.
+
+    Args:
+        scores: the scores, and which way each points.
+        group_by: the field whose value tells the group; None for no groups.
+        answers: whether answers are kept, and every record must tell its question.
+        spans: whether its labelled spans are what is kept.
+    """
+
+    scores: Mapping[str, Orientation]
+    group_by: str | None = None
+    answers: bool = False
+    spans: bool = False
+
+
+@dataclass
+class Columns:
+    """The records of one run: one file, or what of a file was scored under one seed.
+
+    Attributes:
+        path: the run's file.
+        wanted: what is kept.
+        name: what messages call the run: the file, with the seed where there are several.
+        label: labels, NaN where there is none.
+        length: numbers of tokens, NaN where that is not known.
+        scores: values by score, NaN where a record has none.
+        question: number of the question of each record, from 0; a record with neither an id nor a prompt is a question
+            by itself.
+        sample: sample numbers.
+        response: numbers of the responses; the spans of one stand together, in the order of the text.
+        group: names of the groups, None where a record has none; empty without groups.
+        answer: answers; empty unless they are wanted.
+        outcomes: how often each outcome came out.
+        probabilities: the scores that are probabilities of being correct.
+        numbers: the questions' numbers by their keys.
+        questions: which question each record belongs to.
+        first_line: the line of the first record; None where that is not known.
+        settings: how the first record was made.
+    """
+
+    path: str
+    wanted: Wanted
+    name: str = field(init=False)
+    label: array[float] = field(default_factory=lambda: array("d"))
+    length: array[float] = field(default_factory=lambda: array("d"))
+    scores: dict[str, array[float]] = field(init=False)
+    question: array[int] = field(default_factory=lambda: array("q"))
+    sample: array[int] = field(default_factory=lambda: array("q"))
+    response: array[int] = field(default_factory=lambda: array("q"))
+    group: list[str | None] = field(default_factory=list)
+    answer: list[str | None] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    probabilities: Collection[str] = (P_CORRECT,)
+    numbers: dict[str, int] = field(default_factory=dict)
+    questions: Questions = field(default_factory=Questions)
+    first_line: int | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    _count: int = 0  # of questions
+    _responses: int = 0
+
+    def __post_init__(self) -> None:
+        self.name = display_name(self.path)
+        self.scores = {name: array("d") for name in self.wanted.scores}
+
+    def add(self, record: Record, rows: Rows, group: str | None) -> None:
+        """Add a response, or labelled spans of one."""
+        question = self.questions.of(record) if self.wanted.answers else self.questions.known(record)
+        number = self._count if question is None else self.numbers.setdefault(question.key, self._count)
+        if not self._count:
+            self.settings, self.first_line = settings_of(record), record.line
+        self._count += number == self._count
+        for labelled, values in rows:
+            self.label.append(labelled.label)
+            self.outcomes[labelled.outcome] += 1
+            self.length.append(abs(values.get(LENGTH, math.nan)))
+            for name, column in self.scores.items():
+                column.append(values.get(name, math.nan))
+            self.question.append(number)
+            self.sample.append(record.sample)
+            self.response.append(self._responses)
+            if self.wanted.group_by is not None:
+                self.group.append(group)
+            if self.wanted.answers:
+                self.answer.append(labelled.answer)
+        self._responses += 1
+
+    def confidence(self, name: str) -> Floats:
+        """Return (N,) confidences: the score, negated where it is an uncertainty."""
+        values = np.array(self.scores[name], dtype=np.float64)
+        return -values if self.wanted.scores[name] == "uncertainty" else values
+
+    def in_order(self) -> NDArray[np.intp]:
+        """Return (N,) the records in the order of their questions, then of their samples."""
+        return np.lexsort((np.array(self.sample), np.array(self.question)))
+
+
+class _RunsOfFile:
+    """The runs of one file: one for each seed that its records were scored under."""
+
+    def __init__(self, path: str, wanted: Wanted) -> None:
+        self._path, self._wanted = path, wanted
+        self._found: dict[object, Columns] = {}
+        self._made: dict[str, dict[str, None]] = {}
+        self._last: object = None
+
+    def of(self, record: Record) -> Columns:
+        """Return the run that a record belongs to; nothing was drawn for one without a seed: it is of the first run."""
+        settings = record.settings("run")
+        seed = settings.get("seed")
+        if isinstance(seed, (list, dict)):
+            raise record.error(f'"tokur.run.seed" is {json_type(seed)}, not a number')
+        if settings != self._last:
+            self._last = settings
+            for name in _SIZE_DEPENDS_ON if settings.get("rank") is not None else _SIZE_DEPENDS_ON[:2]:
+                if (value := settings.get(name, _WHERE_MISSING.get(name))) is not None:
+                    self._made.setdefault(name, {})[str(value)] = None
+        if seed is None:
+            seed = next(iter(self._found), None)
+        elif None in self._found:
+            self._found[seed] = self._found.pop(None)
+        if seed not in self._found:
+            self._found[seed] = Columns(self._path, self._wanted)
+        return self._found[seed]
+
+    def named(self) -> list[Columns]:
+        """Return the runs that have records, each with a name of its own."""
+        runs = {seed: run for seed, run in self._found.items() if run.label}
+        if len(runs) > 1:
+            for seed, run in runs.items():
+                run.name = f"{display_name(self._path)}, seed {seed}"
+        return list(runs.values())
+
+    def told(self) -> Iterator[str]:
+        """Yield what the user should know of the runs."""
+        name = display_name(self._path)
+        if len(runs := [str(seed) for seed, run in self._found.items() if run.label]) > 1:
+            yield f"{name} was scored under the seeds {', '.join(runs)}: each is a run of its own"
+        yield from dict.fromkeys(filter(None, (run.questions.merged() for run in self._found.values())))
+        for setting, values in self._made.items():
+            if len(values) > 1 and self._wanted.group_by is None:
+                yield (
+                    f"{name} has scores with {setting} {', '.join(values)}, evaluated together: "
+                    f"--group-by tokur.run.{setting} parts them"
+                )
+
+
+class RunReader:
+    """Reads labelled files into columns.
+
+    Attributes:
+        told: what the user should know of the runs, a line each.
+    """
+
+    def __init__(
+        self,
+        source: InputOptions,
+        wanted: Wanted,
+        invalid: InvalidRecords,
+        labels: LabelOptions,
+        collect: Collect | None = None,
+    ) -> None:
+        self._source, self._wanted, self._invalid, self._labels = source, wanted, invalid, labels
+        self._collect = collect
+        self._counts: Counter[str] = Counter()
+        self._unknown: Counter[str] = Counter()
+        self.told: list[str] = []
+
+    def read(self, paths: Sequence[str], graded_file: str | None = None, *, force: bool = False) -> list[Columns]:
+        """Return the runs of all files; the records with their labels go to a file, if one is named."""
+        with ExitStack() as stack:
+            writer = None
+            if graded_file is not None:
+                writer = stack.enter_context(open_output(graded_file, force=force, whole=True))
+            answers = self._wanted.answers or writer is not None
+            labeller = stack.enter_context(Labeller(self._labels, self._invalid, answers=answers))
+            progress = stack.enter_context(Progress(self._invalid.command))
+            progress.start(lambda: count_lines(*paths))
+            runs = []
+            for path in paths:
+                of_file = _RunsOfFile(path, self._wanted)
+                items = read_input("evaluate", replace(self._source, path=path))
+                if self._wanted.spans:
+                    good: Iterator[Labelled] = map(Labelled, self._invalid.good(items))
+                else:
+                    good = labeller.good(items)
+                for labelled in good:
+                    progress.advance(1)
+                    try:
+                        self._add(labelled, of_file)
+                    except RecordError as error:
+                        self._invalid.skip_or_raise(error)
+                    else:
+                        if writer is not None:
+                            writer.write(graded(labelled))
+                self.told += of_file.told()
+                runs += of_file.named()
+        self.told += self._told_of_records(has_runs=bool(runs))
+        return runs
+
+    def _add(self, labelled: Labelled, runs: _RunsOfFile) -> None:
+        record, counts = labelled.record, self._counts
+        if self._wanted.spans:
+            rows = span_rows(record, self._labels.label_field or CLAIMS)
+            if rows is None:
+                counts["without spans"] += 1
+                return
+        else:
+            rows = [(labelled, scores_of(record, self._unknown))]
+        group = None if self._wanted.group_by is None else group_of(record, self._wanted.group_by)
+        if self._collect is not None:
+            self._collect(*rows[0])
+        runs.of(record).add(record, rows, group)
+        if run := record.settings("run"):
+            counts["logged" if "computed_from" in run else "exact"] += 1
+        counts["no answer"] += labelled.outcome == Outcome.NO_ANSWER
+        counts["unmarked"] += labelled.correct is False and labelled.is_unmarked
+
+    def _told_of_records(self, *, has_runs: bool) -> Iterator[str]:
+        counts = self._counts
+        if counts["without spans"] and not has_runs:
+            raise TokurError(
+                f'no record has labelled spans: give each "{self._labels.label_field or CLAIMS}", '
+                'a list such as [{"start": 0, "end": 12, "correct": true}]'
+            )
+        for name, count in self._unknown.items():
+            yield f"skipped the score {name} of {count:,} records: the catalogue does not know it"
+        if counts["logged"] and counts["exact"]:
+            yield (
+                f"{counts['logged']:,} records were scored by the log-probabilities that they came with, "
+                f"{counts['exact']:,} by a model here: their scores may not be comparable; evaluate them apart"
+            )
+        if count := counts["no answer"]:
+            have = "1 response has" if count == 1 else f"{count:,} responses have"
+            yield f"{have} no answer that could be read: incorrect; --answer REGEX reads them your way"
+        if counts["unmarked"]:
+            yield told_unmarked(counts["unmarked"]) + ': label them by a field "correct" if that is not meant'
+        if counts["without spans"]:
+            yield f"skipped {counts['without spans']:,} responses without labelled spans"
+
+
+def settings_of(record: Record) -> dict[str, Any]:
+    """Return how a record's response and its scores were made, without what may differ between runs."""
+    return {
+        f"{of}.{name}": value for of in ("generation", "run") for name, value in _lasting(record.settings(of)).items()
+    }
+
+
+def _lasting(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, and those within them, without what may differ."""
+    return {
+        name: _lasting(value) if isinstance(value, Mapping) else value
+        for name, value in settings.items()
+        if name not in _MAY_DIFFER
+    }
+
+
+def scores_of(record: Record, unknown: Counter[str]) -> dict[str, float]:
+    """Return the scores of a record that the catalogue knows, NaN for null; count the names that it does not know."""
+    values = {}
+    for name, value in record.scores.items():
+        if name in CATALOGUE:
+            number = record.number(f'"tokur.scores.{name}"', value)
+            if name == P_CORRECT and number is not None and not 0 <= number <= 1:
+                raise record.error(f'"tokur.scores.{name}" is {number:g}, which is no probability')
+            values[name] = math.nan if number is None else number
+        else:
+            unknown[name] += 1
+    return values
+
+
+def group_of(record: Record, path: str) -> str | None:
+    """Return the record's group: the value of a field, dots reaching inward; None where it is missing or null."""
+    try:
+        value = value_at(record.fields, path)
+    except LookupError:
+        return None
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (list, Mapping)):
+        raise record.error(f"--group-by {path}: is {json_type(value)}, not a name or a number")
+    return json.dumps(value)
+
+
+def group_names(runs: Iterable[Columns], path: str) -> list[str]:
+    """Return the groups of all runs in order: numbers by value, before names."""
+    found = {name for run in runs for name in run.group if name is not None}
+    if not found:
+        raise TokurError(f"--group-by {path}: no record has this field")
+    if len(found) > MOST_GROUP_VALUES:
+        raise TokurError(
+            f"--group-by {path}: has {len(found):,} values, more than {MOST_GROUP_VALUES}: name a field that has few"
+        )
+
+    def place(name: str) -> tuple[float, str]:
+        try:
+            number = float(name)
+        except ValueError:
+            number = math.inf
+        return (number if math.isfinite(number) else math.inf, name)
+
+    return sorted(found, key=place)
+
+
+def check_runs(runs: Sequence[Columns]) -> int:
+    """Refuse runs without a question in common, or whose first records were made in different ways.
+
+    Returns:
+        How many questions are not in all runs: a record that failed in one of them may leave a gap there.
+    """
+    for run in runs[1:]:
+        for name, value in run.settings.items():
+            if name in runs[0].settings and value != runs[0].settings[name]:
+                raise RecordError(
+                    f"has {name} {value}, {runs[0].name} has {runs[0].settings[name]}: files are runs of one kind, "
+                    "whose figures are averaged; evaluate them apart, or put them into one file and use --group-by",
+                    run.path,
+                    run.first_line,
+                )
+        if run.numbers and runs[0].numbers and run.numbers.keys().isdisjoint(runs[0].numbers):
+            raise RecordError(
+                f"answers no question of {runs[0].name}: files are runs of the same questions, whose figures are "
+                "averaged; put the questions of one run into one file",
+                run.path,
+            )
+    runs_with: Counter[str] = Counter(name for run in runs for name in run.numbers)
+    return sum(count < len(runs) for count in runs_with.values())

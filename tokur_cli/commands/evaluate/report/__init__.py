@@ -1,1 +1,0 @@
-"""What evaluation found, in tables, rows, plots and words."""
