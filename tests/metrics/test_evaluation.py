@@ -160,11 +160,6 @@ def test_scores_that_no_record_has_both_of_are_not_compared():
     assert found.scores["a"].differences == {"b": {}}
 
 
-def test_an_interval_leaves_out_a_fortieth_on_either_side():
-    values = np.random.default_rng(11).permutation(np.append(np.arange(1001.0), [math.nan] * 99))
-    assert interval(values) == pytest.approx((25, 975))
-
-
 def test_runs_are_counted_together_and_their_figures_averaged():
     generator = np.random.default_rng(10)
     good = evaluate_scores({"s": [3, 2, 1], "t": [1, 2, 3]}, [1, 0, math.nan], Plan(50, baselines=("t",)))

@@ -10,23 +10,7 @@ from tokur_cli.scores.steps import describe_steps, step_spans
 LENGTH = 100_000
 SECONDS = 1.0
 """What took the square of the length took 18 s and more; in proportion to it, some hundredths."""
-TEXTS = [
-    "\n",
-    " ",
-    "a.",
-    ". ",
-    "!\n",
-    ".)",
-    "。",
-    "1. ",
-    "(1) ",
-    "## ",
-    "Step 1",
-    "\n a",
-    "`",
-    "```\n",
-    "e.g. ",
-]
+TEXTS = ["\n", " ", "a.", ". ", "!\n", ".)", "。", "1. ", "(1) ", "## ", "Step 1", "\n a", "`", "```\n", "e.g. "]
 
 
 def text(run):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tokur_cli.commands.options.select import KEEP
 from tokur_cli.records.errors import UsageError
-from tokur_cli.selection.voting import Keep, Rule, choose, majority_accuracy, parse_keep, parse_share
+from tokur_cli.selection.voting import Keep, Rule, choose, majority_accuracy, parse_keep, parse_share, weigh
 
 GRID = [-3.0, -1.5, -0.25, -0.0, 0.0, 0.125, 0.5, 2.0]  # few values, so that ties are common
 TOP_10 = Keep(Fraction(1, 10))
@@ -165,3 +165,12 @@ def test_keep_rounds_up_exactly_and_keeps_sixteen_in_any_case():
 )
 def test_majority_accuracy_counts_a_tie_at_its_expectation(labels, correct, expected):
     assert majority_accuracy(labels, correct) == pytest.approx(expected)
+
+
+def test_weigh_exp_is_the_likelihood_relative_to_the_best():
+    assert weigh([-1.0, -2.5, -1000.0], "exp") == pytest.approx([1.0, math.exp(-1.5), 0.0])
+
+
+def test_weigh_rank_counts_down_to_one_and_equals_share_the_mean():
+    assert weigh([3.0, 2.0, 1.0], "rank") == [3, 2, 1]
+    assert weigh([5.0, 4.0, 4.0, 4.0, 1.0], "rank") == [5, 3, 3, 3, 1]

@@ -105,7 +105,7 @@ def held_out(
     """Return each record's probability of being correct (N,), from what was fitted on the questions of other folds.
 
     The questions are split at random but with their mean labels spread evenly. (scikit-learn's StratifiedGroupKFold
-    does so too, and takes minutes for 100,000 questions.)
+    does so too, but takes 5 s a score for 20,000 questions.)
 
     Args:
         values: (N, K), finite.

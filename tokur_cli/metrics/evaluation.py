@@ -6,16 +6,16 @@ counted; nothing is imputed. A metric that is not defined is None with the reaso
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tokur_cli.metrics.calibration import FOLDS, calibrated
-from tokur_cli.metrics.catalogue import METRICS, Metric, ProbabilityMetric, RankingMetric, SpanMetric
+from tokur_cli.metrics.catalogue import METRICS, ProbabilityMetric, RankingMetric, SpanMetric
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.ranking import Floats, Indices, Sums, length_strata, ranked, resampled
+from tokur_cli.metrics.ranking import Floats, Indices, length_strata, ranked, resampled
 
 FEWEST = 5
 """Questions with a correct label, and with an incorrect one, from which scores are told apart.
@@ -147,15 +147,22 @@ def evaluate_scores(
     every = np.arange(len(label)) if cluster is None else np.asarray(cluster)
     stratum = None if length is None else length_strata(np.asarray(length, dtype=np.float64)[labelled])
     run = _Run(known, every[labelled], plan, stratum)
+    scores = {}
     for name, values in confidences.items():
         confidence = np.asarray(values, dtype=np.float64)
-        run.add(name, confidence[labelled], is_probability=name in probabilities)
+        scores[name] = run.score(confidence[labelled], is_probability=name in probabilities)
         if response is not None:
             of_spans = _of_spans(label, confidence, np.asarray(response))
-            run.losses[name] |= {metric: of[labelled] for metric, of in of_spans.items()}
-    accuracy = Estimate(float(known.mean()) if len(known) else None)
-    questions, unlabelled = len(np.unique(run.cluster)), int((~labelled).sum())
-    return Evaluation(len(known), questions, unlabelled, accuracy, _is_binary(known), run.results(), run.undecided())
+            scores[name].losses.update({metric: of[labelled] for metric, of in of_spans.items()})
+    return Evaluation(
+        len(known),
+        len(np.unique(run.cluster)),
+        int((~labelled).sum()),
+        Estimate(float(known.mean()) if len(known) else None),
+        _is_binary(known),
+        run.results(scores),
+        run.undecided(),
+    )
 
 
 def _of_spans(label: Floats, confidence: Floats, response: NDArray[np.generic]) -> dict[str, Floats]:
@@ -171,7 +178,35 @@ def _of_spans(label: Floats, confidence: Floats, response: NDArray[np.generic]) 
     return found
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class _Score:
+    """The labelled records by one score.
+
+    Attributes:
+        confidence: (N,), NaN where a record has none.
+        probability: the same, calibrated unless it is a probability as it is; None for too few questions.
+        is_probability: whether it is.
+        losses: by metric (N,) numbers whose mean, NaN left out, is that metric.
+    """
+
+    confidence: Floats
+    probability: Floats | None
+    is_probability: bool
+    losses: dict[str, Floats]
+
+    def beside(self, other: _Score) -> _Score:
+        """Return the score of the records that another one has, too."""
+        both = np.isfinite(self.confidence) & np.isfinite(other.confidence)
+        losses = {
+            metric: np.where(np.isfinite(other.losses[metric]), loss, np.nan)
+            for metric, loss in self.losses.items()
+            if metric in other.losses
+        }
+        probability = None if self.probability is None else np.where(both, self.probability, np.nan)
+        return _Score(np.where(both, self.confidence, np.nan), probability, self.is_probability, losses)
+
+
+@dataclass(frozen=True, slots=True)
 class _Run:
     """The labelled records of one run.
 
@@ -180,56 +215,50 @@ class _Run:
         cluster: (N,) number of the question of each.
         plan: how they are evaluated.
         stratum: (N,) number of the stratum of the lengths that each is in, -1 for none; None for no strata.
-        confidences: (N,) of each score, NaN where a record has none.
-        probabilities: the same, calibrated unless they are probabilities as they are; of the scores that can be.
-        are_probabilities: the scores that are.
-        losses: for each score by metric (N,) numbers whose mean, NaN left out, is that metric.
     """
 
     label: Floats
     cluster: NDArray[np.generic]
     plan: Plan
     stratum: Indices | None
-    confidences: dict[str, Floats] = field(default_factory=dict)
-    probabilities: dict[str, Floats] = field(default_factory=dict)
-    are_probabilities: set[str] = field(default_factory=set)
-    losses: dict[str, dict[str, Floats]] = field(default_factory=dict)
 
-    def add(self, name: str, confidence: Floats, *, is_probability: bool) -> None:
-        """Take a score, and calibrate it where there are questions enough."""
+    def score(self, confidence: Floats, *, is_probability: bool) -> _Score:
+        """Return the records by a score, calibrated where there are questions enough."""
         held = np.isfinite(confidence)
-        confidence = self.confidences[name] = np.where(held, confidence, np.nan)
-        self.losses[name] = {}
-        if is_probability:
-            self.are_probabilities.add(name)
-            self.probabilities[name] = confidence
-        elif len(np.unique(self.cluster[held])) >= 2 * FOLDS:
-            self.probabilities[name] = np.full(len(self.label), np.nan)
-            self.probabilities[name][held] = calibrated(
+        confidence = np.where(held, confidence, np.nan)
+        probability = confidence if is_probability else None
+        if not is_probability and len(np.unique(self.cluster[held])) >= 2 * FOLDS:
+            probability = np.full(len(confidence), np.nan)
+            probability[held] = calibrated(
                 confidence[held], self.label[held], cluster=self.cluster[held], seed=self.plan.seed
             )
-        for metric in self._metrics(name):
-            if isinstance(metric, ProbabilityMetric) and metric.has_interval and name in self.probabilities:
-                self.losses[name][metric.name] = np.asarray(metric.of(self.probabilities[name], self.label))
+        losses = {
+            name: np.asarray(metric.of(probability, self.label))
+            for name, metric in METRICS.items()
+            if probability is not None and isinstance(metric, ProbabilityMetric)
+            if metric.has_interval and (metric.calibrates or is_probability)
+        }
+        return _Score(confidence, probability, is_probability, losses)
 
-    def results(self) -> dict[str, ScoreResult]:
+    def results(self, scores: Mapping[str, _Score]) -> dict[str, ScoreResult]:
         """Return what each score achieves."""
-        values = {name: self._values(name) for name in self.confidences}
-        drawn = self._drawn()
+        values = {name: self._values(score) for name, score in scores.items()}
+        drawn = self._drawn(scores)
         results = {}
-        for name, confidence in self.confidences.items():
-            metrics = {
-                metric: Estimate.resampled(of.value, drawn[name][metric])
-                if of.value is not None and metric in drawn.get(name, {})
-                else of
-                for metric, of in values[name].items()
-            }
-            differences = {
-                other: self._differences(name, other, values, drawn)
-                for other in self.plan.baselines
-                if other != name and other in drawn
-            }
-            count = int(np.isfinite(confidence).sum())
+        for name, score in scores.items():
+            metrics = dict(values[name])
+            for metric, resamples in drawn.get(name, {}).items():
+                if (value := metrics[metric].value) is not None:
+                    metrics[metric] = Estimate.resampled(value, resamples)
+            differences = {}
+            for other in self.plan.baselines:
+                if other != name and other in drawn:
+                    pair, figures, of_pair = {name: score, other: scores[other]}, values, drawn
+                    if (np.isfinite(score.confidence) != np.isfinite(scores[other].confidence)).any():
+                        pair = {name: score.beside(scores[other]), other: scores[other].beside(score)}
+                        figures, of_pair = {one: self._values(of) for one, of in pair.items()}, self._drawn(pair)
+                    differences[other] = _differences(name, other, figures, of_pair)
+            count = int(np.isfinite(score.confidence).sum())
             results[name] = ScoreResult(count, len(self.label) - count, metrics, differences)
         return results
 
@@ -242,92 +271,54 @@ class _Run:
             f"fewer than {FEWEST} questions have a correct response, or an incorrect one" if fewest < FEWEST else None
         )
 
-    def _differences(
-        self,
-        name: str,
-        baseline: str,
-        values: Mapping[str, Mapping[str, Estimate]],
-        drawn: Mapping[str, Mapping[str, Floats]],
-    ) -> dict[str, Estimate]:
-        """Return a score's paired differences from a baseline in every metric, on the records that have both.
-
-        ``values`` and ``drawn`` are of all records that have a score.
-        """
-        held = [np.isfinite(self.confidences[one]) for one in (name, baseline)]
-        if (held[0] != held[1]).any():
-            both = replace(
-                self,
-                confidences=_where(held[0] & held[1], self.confidences, (name, baseline)),
-                probabilities=_where(held[0] & held[1], self.probabilities, (name, baseline)),
-                losses={
-                    name: _shared(self.losses[name], self.losses[baseline]),
-                    baseline: _shared(self.losses[baseline], self.losses[name]),
-                },
-            )
-            values, drawn = {one: both._values(one) for one in (name, baseline)}, both._drawn()
+    def _values(self, score: _Score) -> dict[str, Estimate]:
+        """Return a score's figures in the metrics that it can have, without intervals."""
+        held = np.isfinite(score.confidence)
+        label, stratum = self.label[held], None if self.stratum is None else self.stratum[held]
+        undefined = _undefined(label, stratum)
+        sums = ranked(score.confidence[held], label, stratum) if len(label) else None
         found = {}
-        for metric in METRICS:
-            if metric in drawn.get(name, {}) and metric in drawn.get(baseline, {}):
-                value, other = values[name][metric].value, values[baseline][metric].value
-                differences = drawn[name][metric] - drawn[baseline][metric]
-                if value is not None and other is not None and np.isfinite(differences).any():
-                    found[metric] = Estimate.resampled(value - other, differences, is_difference=True)
+        for name, metric in METRICS.items():
+            reason: str | None = None
+            value: float | None = None
+            if isinstance(metric, RankingMetric):
+                if metric.labels == "strata" and self.stratum is None:
+                    continue
+                reason = undefined.get(metric.labels)
+                if sums is not None and reason is None:
+                    value = float(metric.of(sums)[0])
+            elif name in score.losses:
+                loss = score.losses[name]
+                known = loss[np.isfinite(loss)]
+                value = float(known.mean()) if len(known) else None
+                reason = "no response has an incorrect span beside another one" if value is None else None
+            elif isinstance(metric, ProbabilityMetric) and (metric.calibrates or score.is_probability):
+                if score.probability is None:
+                    reason = f"fewer than {2 * FOLDS} questions to calibrate on"
+                elif len(label):
+                    value = float(np.mean(metric.of(score.probability[held], label)))
+            else:
+                continue
+            found[name] = Estimate(value, reason=reason if len(label) else "no record has this score")
         return found
 
-    def _metrics(self, name: str) -> Iterator[Metric]:
-        """Yield the metrics that a score can have."""
-        for metric in METRICS.values():
-            if isinstance(metric, RankingMetric):
-                can_have = self.stratum is not None or metric.labels != "strata"
-            elif isinstance(metric, ProbabilityMetric):
-                can_have = metric.calibrates or name in self.are_probabilities
-            else:
-                can_have = metric.name in self.losses[name]
-            if can_have:
-                yield metric
-
-    def _values(self, name: str) -> dict[str, Estimate]:
-        """Return a score's figures, without intervals."""
-        held = np.isfinite(self.confidences[name])
-        label, stratum = self.label[held], None if self.stratum is None else self.stratum[held]
-        if not len(label):
-            return {metric.name: Estimate(None, reason="no record has this score") for metric in self._metrics(name)}
-        undefined, sums = _undefined(label, stratum), ranked(self.confidences[name][held], label, stratum)
-        return {metric.name: self._value(metric, name, sums, undefined) for metric in self._metrics(name)}
-
-    def _value(self, metric: Metric, name: str, sums: Sums, undefined: Mapping[str, str]) -> Estimate:
-        if isinstance(metric, RankingMetric):
-            reason = undefined.get(metric.labels)
-            return Estimate(None, reason=reason) if reason else Estimate(float(metric.of(sums)[0]))
-        if metric.name in self.losses[name]:
-            loss = self.losses[name][metric.name]
-            if (known := np.isfinite(loss)).any():
-                return Estimate(float(loss[known].mean()))
-            return Estimate(None, reason="no response has an incorrect span beside another one")
-        if name not in self.probabilities:
-            return Estimate(None, reason=f"fewer than {2 * FOLDS} questions to calibrate on")
-        assert isinstance(metric, ProbabilityMetric)
-        held = np.isfinite(self.probabilities[name])
-        return Estimate(float(np.mean(metric.of(self.probabilities[name][held], self.label[held]))))
-
-    def _drawn(self) -> dict[str, dict[str, Floats]]:
-        """Return resampled metrics of the scores that any record has."""
-        present = {name: values for name, values in self.confidences.items() if np.isfinite(values).any()}
-        if (
-            not present or not self.plan.bootstrap or len(np.unique(self.cluster)) < 2
-        ):  # all resamples of one are the same
+    def _drawn(self, scores: Mapping[str, _Score]) -> dict[str, dict[str, Floats]]:
+        """Return resampled metrics of the scores that any record has; none where all resamples are the same."""
+        present = {name: score for name, score in scores.items() if np.isfinite(score.confidence).any()}
+        if not present or not self.plan.bootstrap or len(np.unique(self.cluster)) < 2:
             return {}
-        is_binary = _is_binary(self.label)
-        rankings = {
-            metric.name: metric.of
-            for metric in self._metrics(next(iter(present)))
-            if isinstance(metric, RankingMetric) and (is_binary or metric.labels in ("any", "unequal"))
-        }
+        defined = {"any", "unequal"} | ({"classes"} if _is_binary(self.label) else set())
+        if "classes" in defined and self.stratum is not None:
+            defined.add("strata")
         return resampled(
-            present,
-            self.losses,
+            {name: score.confidence for name, score in present.items()},
+            {name: score.losses for name, score in present.items()},
             self.label,
-            rankings,
+            {
+                name: metric.of
+                for name, metric in METRICS.items()
+                if isinstance(metric, RankingMetric) and metric.has_interval and metric.labels in defined
+            },
             cluster=self.cluster,
             stratum=self.stratum,
             resamples=self.plan.bootstrap,
@@ -335,23 +326,28 @@ class _Run:
         )
 
 
-def _where(held: NDArray[np.bool_], columns: Mapping[str, Floats], names: Sequence[str]) -> dict[str, Floats]:
-    """Return (N,) columns, NaN but where ``held``."""
-    return {name: np.where(held, columns[name], np.nan) for name in names if name in columns}
-
-
-def _shared(losses: Mapping[str, Floats], others: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return the (N,) losses, NaN where another score's of the same metric are."""
-    return {
-        metric: np.where(np.isfinite(others[metric]), loss, np.nan)
-        for metric, loss in losses.items()
-        if metric in others
-    }
+def _differences(
+    name: str,
+    baseline: str,
+    values: Mapping[str, Mapping[str, Estimate]],
+    drawn: Mapping[str, Mapping[str, Floats]],
+) -> dict[str, Estimate]:
+    """Return a score's paired differences from a baseline in every metric that both have."""
+    found = {}
+    for metric in METRICS:
+        if metric in drawn.get(name, {}) and metric in drawn.get(baseline, {}):
+            value, other = values[name][metric].value, values[baseline][metric].value
+            differences = drawn[name][metric] - drawn[baseline][metric]
+            if value is not None and other is not None and np.isfinite(differences).any():
+                found[metric] = Estimate.resampled(value - other, differences, is_difference=True)
+    return found
 
 
 def _undefined(label: Floats, stratum: Indices | None) -> dict[str, str]:
     """Return why the metrics for some kinds of labels, see ``RankingMetric.labels``, are not defined."""
     found: dict[str, str] = {}
+    if not len(label):
+        return found
     if not _is_binary(label):
         found["classes"] = "labels are graded, not right or wrong"
     if (label == label[0]).all():

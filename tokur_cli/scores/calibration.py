@@ -2,7 +2,7 @@
 
 Platt scaling and logistic regression: p = 1 / (1 + e^−(b + Σ_i w_i s_i)), with s the scores as the records have them.
 Isotonic regression: of one score, linear between points (s, p) and level beyond the first and the last one. Sources:
-Platt 1999, Zadrozny & Elkan 2002. ``tokur evaluate --fit`` finds the numbers; applying them takes no library.
+Platt 1999, Zadrozny & Elkan 2002. ``tokur evaluate --fit`` finds the numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -85,7 +84,9 @@ class Calibration:
         if any(math.isnan(value) for value in values):
             return math.nan
         if self.points is not None:
-            return _between(self.points, values[0])
+            import numpy as np  # the options read this module, and a help needs to be fast
+
+            return float(np.interp(values[0], *zip(*self.points, strict=True)))
         assert self.weights is not None
         assert self.intercept is not None
         products = [weight * value for weight, value in zip(self.weights, values, strict=True)]
@@ -198,15 +199,6 @@ def _logistic(value: float) -> float:
     if value < 0:
         return math.exp(value) / (1 + math.exp(value))
     return 1 / (1 + math.exp(-value))
-
-
-def _between(points: Sequence[tuple[float, float]], value: float) -> float:
-    """Return the height at a place of a curve that is linear between its points."""
-    after = bisect_right(points, value, key=lambda point: point[0])
-    if after in (0, len(points)):
-        return points[max(after - 1, 0)][1]
-    (left, low), (right, high) = points[after - 1], points[after]
-    return low + (high - low) * (value - left) / (right - left)
 
 
 def _shown(value: Any) -> str:

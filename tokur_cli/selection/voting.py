@@ -4,14 +4,25 @@
 2. The top ⌈P · N⌉ are kept, N being the responses that have the score, but never fewer than L, if there are so many.
    The paper's rule is P = 10 % alone, which of 16 responses leaves two. By default L is 16, so that up to 16 responses
    all vote: of answers with 60 and 20 % of the responses the first wins 74 % of votes of two, 97 % of votes of 16.
-3. ``maj``: every kept response has weight 1. ``wbon``: see ``weights``. ``bon``: the most confident one that gives an
-   answer, if any does, has weight 1, the others 0.
+3. ``maj``: every kept response has weight 1. ``wbon``: see below. ``bon``: the most confident one that gives an answer,
+   if any does, has weight 1, the others 0.
 4. The class of equal answers with the largest sum of weights wins; of classes with equal sums the one whose most
    confident response ranks first. No answer is a class of its own, which never wins while another is there.
 5. The winner's most confident response carries the answer.
 
 A response without the score ranks last. It is kept only by ``maj``, of 100 %, or where fewer than L have the score but
 one has. Source: the paper, "Response Aggregation with Uncertainties".
+
+The paper says only that WBoN weighs candidates "according to their scores". With c₁ ≥ … ≥ c_K the confidences of the
+kept responses (the score, negated where it is an uncertainty):
+
+- ``exp``: e^(c − c₁), the likelihood relative to the best response's. It is defined for every score and changes with no
+  constant added to it; for ``ll`` it is the likelihood itself. The default, because it fits the paper's table: with
+  scores per token the weights of the top 10 % are nearly equal, with summed ones the best response decides alone.
+- ``rank``: K for the best response, K − 1 for the next, … 1 for the last; equals share the mean of their ranks. The
+  Borda count of Kang et al. 2025 (Self-Certainty) with exponent 1.
+
+Neither rises as confidence falls, so up to two kept responses choose as Maj@N does.
 """
 
 from __future__ import annotations
@@ -22,12 +33,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import groupby
 from typing import Literal
 
 from tokur_cli.records.errors import UsageError
-from tokur_cli.selection.weights import Weight, weigh
 
 Method = Literal["maj", "wbon", "bon"]
+Weight = Literal["exp", "rank"]
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
 
@@ -184,6 +196,17 @@ def _weights(
         best = next((index for index in kept if labels[index] is not None), kept[0])
         return {index: float(index == best) for index in kept}
     return dict.fromkeys(kept, 1.0)
+
+
+def weigh(confidences: Sequence[float], how: Weight) -> list[float]:
+    """Return the weights of the kept responses, of which the finite confidences are given, the highest first."""
+    if how == "exp":
+        return [math.exp(confidence - confidences[0]) for confidence in confidences]
+    weights: list[float] = []
+    for _, group in groupby(confidences):
+        size = len(list(group))
+        weights += [len(confidences) - len(weights) - (size - 1) / 2] * size
+    return weights
 
 
 def majority_accuracy(labels: Sequence[int | None], correct: Sequence[float]) -> float:

@@ -70,4 +70,4 @@ def test_heatmap_step_with_a_null_token_has_no_sum_as_in_steps(run_tokur, tmp_pa
     assert re.search(r" 2 +2 +· +· +Then 5\.", out)
     run_tokur("heatmap", path, "--html", tmp_path / "page.html")
     sums = page_data(tmp_path / "page.html")[2]["sums"][0]
-    assert sums[1] == [None, 0, False]
+    assert sums[1] == "–"

@@ -86,7 +86,7 @@ def test_page_has_the_values_steps_and_least_certain_tokens_of_the_record(make):
         top = least_certain(response, cells, scale.quantity, 5)
         assert tokens["top"][place] == [[one.cell, one.token] for one in top]
         assert head["doubts"][place] == pytest.approx(scale.quantity.doubt(sum(values)))
-        least = [one[2] for one in tokens["sums"][place]].index(True)
-        assert least == response.least_certain_step(scale.quantity)
-        assert tokens["sums"][place][least][1] == 100
+        assert tokens["least"][place] == response.least_certain_step(scale.quantity)
+        sums = [scale.format(step.sums[scale.quantity.name].total) for step in response.steps]
+        assert tokens["sums"][place] == sums
     assert (tokens["steps"][0][0], tokens["steps"][-1][1]) == (0, len(response.spans))

@@ -1,7 +1,5 @@
 """Where a response is least certain: its tokens, the text around them, and its steps."""
 
-from dataclasses import replace
-
 from tests.views.heatmap import view_samples
 from tokur_cli.views.heatmap.cells import cells_of
 from tokur_cli.views.heatmap.response import HeatmapResponse, Step, Sums, context, least_certain
@@ -35,10 +33,3 @@ def test_least_certain_step_goes_by_sums_where_tokens_add_doubt_and_else_by_mean
     ):
         steps = [Step(0, 1, range(1), {quantity.name: Sums(*pair)}) for pair in pairs]
         assert HeatmapResponse("1", "a", [(0, 1)], {}, steps=steps).least_certain_step(quantity) == least
-
-
-def test_leading_scores_are_those_of_the_order_of_what_is_painted_and_the_usual_ones():
-    scores = {"ll": -1.0, "pe": 2.0, "eu": 3.0, "ll_sum": None, "p_correct": 0.5, "tu": 4.0}
-    response = replace(view_samples.right(), scores=scores)
-    found = response.leading_scores([view_samples.LOGPROB], "tu")
-    assert found == {"tu": 4.0, "ll": -1.0, "eu": 3.0, "p_correct": 0.5}

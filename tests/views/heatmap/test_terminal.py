@@ -11,7 +11,6 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from rich.console import Console
@@ -20,7 +19,7 @@ from wcwidth import wcswidth
 from tests.views.heatmap import view_samples
 from tokur_cli.views.heatmap.response import Alternatives, HeatmapResponse
 from tokur_cli.views.heatmap.scale import Scale
-from tokur_cli.views.heatmap.style import TerminalStyle, has_steps, heatmap_console
+from tokur_cli.views.heatmap.style import TerminalStyle
 from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -113,21 +112,3 @@ def test_terminal_shows_what_else_might_have_been_written_and_all_scores_in_deta
     assert "40 % 6  22 % 12 …\n" in text
     assert "pe 2" in text
     assert "1 score not known" in text
-
-
-@pytest.mark.parametrize(
-    ("environ", "system"),
-    [
-        ({"TERM": "xterm-256color", "COLORTERM": "truecolor", "FORCE_COLOR": "1"}, "truecolor"),
-        ({"TERM": "xterm", "FORCE_COLOR": "1"}, "256"),
-        ({"TERM": "xterm-256color"}, None),
-        ({"TERM": "xterm-256color", "FORCE_COLOR": "1", "NO_COLOR": "1"}, None),
-    ],
-)
-def test_heatmap_console_follows_no_color_and_force_color(environ, system):
-    with patch.dict(os.environ, environ):
-        for name in {"TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"} - environ.keys():
-            os.environ.pop(name, None)
-        console = heatmap_console(io.StringIO(), 80)
-    assert console.color_system == system
-    assert has_steps(console) == (system is not None)

@@ -173,13 +173,11 @@ class LabelledQuestions:
         found = [response.chosen for response in self.responses.values()]
         if not any(found):
             return None
-        if not all(found):
-            raise TokurError("some records were chosen by tokur select and others were not: certify them apart")
-        samples = {one["samples"] for one in found if one}
-        ways = [{name: value for name, value in one.items() if name != "samples"} for one in found if one]
+        ways = [None if one is None else {**one, "samples": None} for one in found]
         if any(way != ways[0] for way in ways):
-            raise TokurError("the records were chosen by tokur select in different ways: certify them apart")
-        return {**ways[0], "samples": samples.pop() if len(samples) == 1 else None}
+            raise TokurError("tokur select did not choose all records in one way: certify them apart")
+        samples = {one["samples"] for one in found if one}
+        return {**(ways[0] or {}), "samples": samples.pop() if len(samples) == 1 else None}
 
     def told(self) -> list[str]:
         """Return what the user should know of the records, a line each."""
@@ -286,7 +284,6 @@ def print_certificate(certificate: Certificate, responses: str, console: Console
         responses: which response of a question counts, in words.
         console: where to.
     """
-    from rich.table import Table
     from rich.text import Text
 
     given = certificate.coverage
@@ -302,10 +299,6 @@ def print_certificate(certificate: Certificate, responses: str, console: Console
         "data": certificate.data,
         "assumption": certificate.assumption,
     }
-    grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, style="dim")
-    grid.add_column(overflow="fold")
-    for name, text in rows.items():
-        grid.add_row(name, Text(picture(text)))
     console.print(Text(_promise(certificate).capitalize(), style="bold"), soft_wrap=True)
-    console.print(grid)
+    for name, text in rows.items():
+        console.print(f"{name:<15} {picture(text)}", soft_wrap=True)

@@ -232,7 +232,7 @@ class RunReader:
             labeller = stack.enter_context(Labeller(self._labels, self._invalid, answers=answers))
             progress = stack.enter_context(Progress(self._invalid.command))
             progress.start(lambda: count_lines(*paths))
-            runs = []
+            runs: list[Columns] = []
             for path in paths:
                 of_file = _RunsOfFile(path, self._wanted)
                 items = read_input("evaluate", replace(self._source, path=path))

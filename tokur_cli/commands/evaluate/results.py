@@ -93,7 +93,8 @@ def _votes(
     runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions
 ) -> tuple[Scaling, dict[float, Stopped]]:
     """Return what votes among N give, and those that end when they are settled."""
-    curves, stopped = [], []
+    curves: list[Scaling] = []
+    stopped: list[dict[float, Stopped]] = []
     with Equivalence() as equivalence:
         for run in runs:
             label, question = np.array(run.label), np.array(run.question)

@@ -91,16 +91,13 @@ def kept(options: EvaluationOptions) -> str:
 
 
 def _having(overall: Evaluation, title: str) -> list[Metric]:
-    """Return the metrics of a table that any score can have; none where no score has a figure."""
-    scores = overall.scores.values()
-    of_table = [metric for metric in METRICS.values() if metric.table == title]
-    having = [metric for metric in of_table if any(metric.name in score.metrics for score in scores)]
-    has_figure = any(
-        metric.name in score.metrics and score.metrics[metric.name].value is not None
-        for metric in having
-        for score in scores
-    )
-    return having if has_figure else []
+    """Return the metrics of a table in which any score has a figure."""
+    return [
+        metric
+        for name, metric in METRICS.items()
+        if metric.table == title
+        and any(name in score.metrics and score.metrics[name].value is not None for score in overall.scores.values())
+    ]
 
 
 def _metric_table(results: Results, title: str, metrics: Sequence[Metric]) -> Table:

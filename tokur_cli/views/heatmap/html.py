@@ -147,6 +147,7 @@ def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str
             for step in response.steps
         ],
         "sums": [_sums_data(response, scale) for scale in scales],
+        "least": [response.least_certain_step(scale.quantity) for scale in scales],
         "others": {token: _others_data(others) for token, others in response.alternatives.items()},
     }
 
@@ -166,23 +167,13 @@ def _mark(cell: Cell, response: HeatmapResponse, scale: Scale) -> str:
     return (_OFF_SCALE if scale.beyond(value) else _ON_SCALE)[scale.step(value)]
 
 
-def _sums_data(response: HeatmapResponse, scale: Scale) -> list[Any] | None:
-    """Return of each step what it is compared by, its part of the least certain one's in percent, and whether it is it.
-
-    None for less than two steps, or where no step has a value.
-    """
+def _sums_data(response: HeatmapResponse, scale: Scale) -> list[str] | None:
+    """Return what each step is compared by; None for less than two steps, or where no step has a value."""
     quantity = scale.quantity
-    least = response.least_certain_step(quantity)
-    if least is None or len(response.steps) < 2:
+    if len(response.steps) < 2 or response.least_certain_step(quantity) is None:
         return None
     doubts = [step.sums[quantity.name].doubt(quantity) for step in response.steps]
-    known = [doubt for doubt in doubts if doubt is not None]
-    floor, most = min([0.0, *known] if quantity.aggregate == "sum" else known), max(known)
-    found: list[Any] = []
-    for index, doubt in enumerate(doubts):
-        percent = 0 if doubt is None or most == floor else round(100 * (doubt - floor) / (most - floor))
-        found.append([None if doubt is None else scale.format(quantity.doubt(doubt)), percent, index == least])
-    return found
+    return ["–" if doubt is None else scale.format(quantity.doubt(doubt)) for doubt in doubts]
 
 
 def _others_data(others: Alternatives) -> list[Any]:

@@ -114,27 +114,16 @@ function stepSums(response) {
   if (!sums) return [];
   const list = element("ol", { className: "steps" });
   tokens.steps.forEach(([first, after, label], index) => {
-    const [value, percent, isLeastCertain] = sums[index];
+    const isLeastCertain = index === tokens.least[quantity];
     const className = isLeastCertain ? "least" : "";
     const button = element("button", { type: "button", title: `${label}\n${after - first} tokens`, className },
-      element("span", { className: "number", textContent: value === null ? "–" : value }),
+      element("span", { className: "number", textContent: sums[index] }),
       element("span", { className: "label", dir: "auto", textContent: (isLeastCertain ? "▶ " : "") + label }),
-      meter(percent),
     );
     button.addEventListener("click", () => markStep(response, first, after));
     list.append(element("li", {}, button));
   });
   return [element("h3", { textContent: quantities[quantity].steps }), list];
-}
-
-function meter(percent) {
-  const [svg, bar] = ["svg", "rect"].map((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
-  svg.setAttribute("class", "meter");
-  svg.setAttribute("width", "100%");
-  bar.setAttribute("width", `${percent}%`);
-  bar.setAttribute("height", "4");
-  svg.append(bar);
-  return svg;
 }
 
 function markStep(response, first, after) {
@@ -179,15 +168,12 @@ function alternatives(tokens, token) {
   const [texts, base, mean, draws] = others;
   const percent = (value) => (value === null ? "?" : value < 5 ? "<1 %" : `${Math.round(value / 10)} %`);
   const shares = mean ? [["p₀", base], ["p̄", mean]] : [["p₀", base]];
-  const heads = ["likeliest", ...shares.flatMap(([name]) => [name, ""])];
+  const heads = ["likeliest", ...shares.map(([name]) => name)];
   const table = element("table", { className: "others" });
   table.append(element("tr", {}, ...heads.map((textContent) => element("th", { textContent }))));
   texts.forEach((text, place) => {
-    const row = element("tr", {}, element("td", {}, element("bdi", { textContent: text })));
-    for (const [, share] of shares) {
-      row.append(element("td", { textContent: percent(share[place]) }), element("td", {}, meter(share[place] / 10)));
-    }
-    table.append(row);
+    const figures = shares.map(([, share]) => element("td", { textContent: percent(share[place]) }));
+    table.append(element("tr", {}, element("td", {}, element("bdi", { textContent: text })), ...figures));
   });
   const textContent = `the draws would have written ${draws.join(" · ")}`;
   return draws.length ? [table, element("p", { className: "draws", textContent })] : [table];
