@@ -73,26 +73,15 @@ def test_generate_scoring_in_the_same_run_gives_the_same_bytes(run_tokur, tiny_f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [["--score"], []])
-def test_generate_workers_generate_and_score_what_one_process_does(run_tokur, tiny_folder, tmp_path, options):
-    rows = [{**row, "id": None} if row["level"] % 7 == 0 else row for row in questions(90)]
+def test_generate_with_workers_gives_the_bytes_of_one_process(run_tokur, tiny_folder, tmp_path):
+    rows = [{**row, "id": None} if row["level"] % 7 == 0 else row for row in questions(60)]
     asked = write_lines(tmp_path / "in.jsonl", [*rows[:40], b"broken\n", *rows[40:]])
-    command = ["generate", asked, "-m", tiny_folder, "-n", "4", *SAMPLED, *options, "--dtype", "float32"]
+    command = ["generate", asked, "-m", tiny_folder, "-n", "3", *SAMPLED, "--score", "--dtype", "float32"]
     command += ["--skip-invalid", "-o"]
     assert run_tokur(*command, tmp_path / "one.jsonl")[0] == 3
-    expected = (tmp_path / "one.jsonl").read_bytes()
-    assert expected.count(b"\n") == 360
-    output = tmp_path / "two.jsonl"
-    code, _, err = finish([*command, output, "--workers", 2])
+    code, _, err = finish([*command, tmp_path / "two.jsonl", "--workers", 2])
     assert (code, err.count("\n")) == (3, 3), err
-    assert output.read_bytes() == expected
-    if "--score" not in options:  # resuming does not depend on it, and starting Ray takes seconds
-        return
-    output.write_bytes(expected[: len(expected) // 2])
-    assert finish([*command, output, "--workers", 2, "--resume"])[0] == 3
-    assert [record["response"] for record in parsed(output.read_text())] == [
-        record["response"] for record in parsed(expected.decode())
-    ]
+    assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
 def test_generate_a_sample_is_the_same_for_any_n_and_any_order(run_tokur, tiny_folder, asked, tmp_path):

@@ -1,7 +1,5 @@
 """Tasks through workers of real Ray, in this process's own pool; the pipelines are played."""
 
-import itertools
-import queue
 import time
 
 import pytest
@@ -10,8 +8,7 @@ from tests.commands.workers.fakes import Fake
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.workers.cluster import divide
-from tokur_cli.commands.workers.pool import _AHEAD, open_pool
-from tokur_cli.records.errors import TokurError
+from tokur_cli.commands.workers.pool import open_pool
 
 
 def pool_of(workers, make, cluster=None):
@@ -27,55 +24,10 @@ def run(pool, tasks):
 
 
 @pytest.mark.slow
-def test_pool_answers_come_in_order_from_all_workers_and_a_killed_one_costs_nothing_else(capfd, monkeypatch):
-    """At once, since starting Ray takes seconds: order, division, reading ahead, deaths, an input that breaks off."""
+def test_pool_gives_up_a_task_that_kills_three_workers_and_answers_the_others_in_order(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    with pool_of(2, Fake(poison=7, seconds=0.01)) as pool:
-        assert pool.settings == {"sigma": 0.1}
-        done = run(pool, range(60))
-        assert [task for task, _ in done] == list(range(60))
-        assert done.pop(7) == (7, ["lost 7"])
-        assert [outcomes[0][0] for _, outcomes in done] == [task for task, _ in done]
-        dead = {outcomes[0][1] for _, outcomes in done[:7]}
-        assert done[-1][1][0][1] not in dead, "whoever was there has died of 7"
-        assert {outcomes[0][3] for _, outcomes in done} == {"1"}
-
-        read = []
-        answers = pool.map((read.append(n) or n for n in itertools.count(100)), lost)
-        assert next(answers)[0] == 100
-        time.sleep(0.5)
-        assert len(read) <= 2 * _AHEAD + 1
-        at_work = set()
-        for _, outcomes in itertools.islice(answers, 5000):
-            at_work.add(next(outcomes)[1])
-            if len(at_work) == 2:
-                break
-        assert len(at_work) == 2, "one in each place"
-        assert not at_work & dead
-
-        lines = queue.SimpleQueue()
-        waiting = pool.map(iter(lines.get, None), lost)
-        lines.put(1)
-        assert next(next(waiting)[1])[0] == 1  # though the input is open
-        lines.put(None)
-        assert list(waiting) == []
-
-        def cut_short():
-            yield from range(8, 20)
-            raise TokurError("cut short")
-
-        seen = []
-        with pytest.raises(TokurError, match="cut short"):
-            seen.extend(task for task, outcomes in pool.map(cut_short(), lost) for _ in outcomes)
-        assert seen == [] or seen == list(range(8, 20))
-        print("to standard output")
-        pool.standard_output.write(b"a record\n")
-    out, err = capfd.readouterr()
-    assert out == "a record\n"
-    lines = err.splitlines()
-    assert lines.pop(0) == "tokur score: a note of every worker"
-    assert len(lines) == 3
-    assert all(line.endswith("died; another one takes its place and repeats its work") for line in lines)
+    with pool_of(2, Fake(poison=7)) as pool:
+        assert run(pool, range(20)) == [(n, ["lost 7" if n == 7 else n]) for n in range(20)]
 
 
 @pytest.mark.slow
@@ -88,7 +40,7 @@ def test_pool_a_node_that_is_lost_costs_its_tasks_time_and_workers_without_a_pla
     try:
         with pool_of(2, Fake(seconds=0.05), cluster=cluster.address) as pool:
             for number, (task, outcomes) in enumerate(pool.map(range(400), lost)):
-                assert (task, next(outcomes)[0]) == (number, number)
+                assert (task, next(outcomes)) == (number, number)
                 if number == 50:
                     cluster.remove_node(node, allow_graceful=False)
             assert number == 399
