@@ -69,13 +69,11 @@ _ADJACENT = 40  # characters between two markers that speak of different cases
 _LAST_MARKERS = 500  # no response says more often what its answer is, but for one that repeats itself
 _TAG, _TAG_END = "<answer>", "</answer>"
 _SIGNS = ("\\boxed", "####", _TAG_END, "\nA:")
-_LABEL = re.compile(r"(?<![A-Za-z])[A-J][).:]\s")
 _NEXT_QUESTION = re.compile(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise"
     r"|example|instruction|human|user|q)\s{0,3}\d{0,3}\s{0,3}:|<\|(?:im_end|endoftext|eot_id)|(?:pregunta|frage"
     r"|pergunta|вопрос|задача|问题|問題|题目|문제)\s{0,3}\d{0,3}\s{0,3}:)"
 )
-_TURN = re.compile(r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:human|user)\s{0,3}:|<\|im_end")
 _SUPPOSED = re.compile(
     r"(?i)\b(?:if|suppose|supposing|assume|assuming|imagine|whether|unless)\s+(?:that\s+)?(?:(?:the|my|our|your|final"
     r"|correct|right)\s+){0,3}\Z|\b(?:wrong|incorrect|mistaken|common|initial|original|previous|earlier)\s+\Z"
@@ -112,7 +110,7 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extrac
         verdict = closing_verdict(text)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict and wanted != "value" else None
-    if letters and (is_undecided(text) or len(_LABEL.findall(text)) > 1):
+    if letters and is_undecided(text):
         return None
     return _unmarked(text, wanted, is_readable=marked is not _UNREADABLE)
 
@@ -145,11 +143,7 @@ def _unmarked(text: str, wanted: AnswerType | None, *, is_readable: bool) -> Ext
     if line:
         return Extraction(without_working(line), "whole")
     concluded = closing(text)
-    if concluded:
-        return Extraction(concluded, "closing")
-    first = _LINE_MARKS.sub("", first_line(text), count=1).rstrip("*_ ")
-    explained = "\n\n" in text.strip() and canonical(first).kind in ("number", "choice")
-    return Extraction(first, "whole") if explained and wanted != "choice" else None
+    return Extraction(concluded, "closing") if concluded else None
 
 
 def reference_answer(reference: object) -> str | None:
@@ -196,7 +190,7 @@ def _without_next_question(text: str, letters: bool) -> str:
         before = text[: line.start()]
         is_marked = markers(before) or any(sign in before for sign in _SIGNS)
         is_stated = closing(before) or is_answer_alone(before) or (letters and chosen_letter(before))
-        if before.strip() and (is_marked or is_stated or _TURN.match(line[0].lstrip("\n"))):
+        if before.strip() and (is_marked or is_stated):
             return before
         if line.start() > _LONGEST_STATEMENT:
             break
