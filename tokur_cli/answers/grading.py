@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -50,6 +50,7 @@ _PATTERN_SECONDS = 5.0
 _PRECEDENCE = (Outcome.CORRECT, Outcome.TIMEOUT, Outcome.INCORRECT, Outcome.UNPARSABLE_REFERENCE)
 """Which outcome stands where there are several references: the first of these."""
 
+_OUTCOMES = {True: Outcome.CORRECT, False: Outcome.INCORRECT}
 _CODE_FIELDS = ("prompt", "test", "entry_point")
 
 
@@ -58,7 +59,7 @@ class Label:
     """A record's label.
 
     Attributes:
-        value: 1 for right, 0 for wrong, or a quality in between; None where the field is null.
+        value: 1 for correct, 0 for incorrect, or a quality in between; None where the field is null.
         field: the field that gave it.
     """
 
@@ -67,7 +68,7 @@ class Label:
 
     @property
     def correct(self) -> bool | None:
-        """Whether it says right or wrong, and which; None for null and for what is in between."""
+        """Whether it says correct; None for null and for what is in between."""
         return bool(self.value) if self.value in (0.0, 1.0) else None
 
 
@@ -77,7 +78,7 @@ class Labelled:
 
     Attributes:
         record: the record.
-        label: 1 for right, 0 for wrong, a quality in between; NaN where it is not known, or not yet.
+        label: 1 for correct, 0 for incorrect, a quality in between; NaN where it is not known, or not yet.
         outcome: ``correct``, ``incorrect``, ``no_answer``, ``quality``, or one of ``UNLABELLED``.
         answer: the answer of the response; None if it gives none or is code, or if it was not looked for.
         source: where the label is from: the name of a field, ``reference`` or ``tests``; None where there is none.
@@ -98,8 +99,17 @@ class Labelled:
 
     @property
     def correct(self) -> bool | None:
-        """Whether the response is right; None where that is not known, or it is neither right nor wrong."""
+        """Whether the response is correct; None where that is not known or in between."""
         return bool(self.label) if self.label in (0.0, 1.0) else None
+
+    def bring(self, label: Label) -> None:
+        """Take the label that the record brings along."""
+        if label.value is None:
+            self.outcome = Outcome.NULL_LABEL
+            return
+        self.label, self.source = label.value, label.field
+        is_graded = label.field == Outcome.QUALITY or label.correct is None
+        self.outcome = Outcome.QUALITY if is_graded else _OUTCOMES[label.value == 1.0]
 
     def compared(self, outcome: Outcome) -> None:
         """Take what the comparison of the answer with the references gave."""
@@ -110,7 +120,7 @@ class Labelled:
     def tested(self, passed: bool) -> None:
         """Take whether the code passed the tests of its row."""
         self.awaits, self.label, self.source = None, float(passed), "tests"
-        self.outcome = Outcome.CORRECT if passed else Outcome.INCORRECT
+        self.outcome = _OUTCOMES[passed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +171,7 @@ class LabelRule:
         answer = self.answer(record) if brought is None or answers else None
         labelled.answer = None if answer is None else answer.text
         if brought is not None:
-            _put(labelled, brought)
+            labelled.bring(brought)
         elif is_code(record):
             labelled.outcome, labelled.awaits = Outcome.CODE_NOT_RUN, "tests"
         elif task_of(record.fields) is not None:
@@ -169,7 +179,11 @@ class LabelRule:
         elif record.references and all(reference in _PLACEHOLDERS for reference in record.references):
             labelled.outcome = Outcome.PLACEHOLDER
         else:
-            labelled.awaits, labelled.is_unmarked = "comparison", _is_unmarked(answer, record.references)
+            labelled.awaits = "comparison"
+            is_marked = answer is not None and answer.rule != "closing"
+            labelled.is_unmarked = (
+                not is_marked and bool(record.references) and all(map(_WORDS.fullmatch, record.references))
+            )
         return labelled
 
     def brought(self, record: Record) -> Label | None:
@@ -190,28 +204,12 @@ class LabelRule:
             labelled.outcome = Outcome.RULE_NOT_USED
             return
         labelled.label = float(labelled.quality == 1.0)
-        outcome = Outcome.CORRECT if labelled.label else Outcome.INCORRECT
-        labelled.outcome = outcome if labelled.answer is not None else Outcome.NO_ANSWER
+        labelled.outcome = Outcome.NO_ANSWER if labelled.answer is None else _OUTCOMES[labelled.quality == 1.0]
 
 
 def is_code(record: Record) -> bool:
     """Return whether the response is code, which the tests of its row judge."""
     return all(isinstance(record.get(field), str) for field in _CODE_FIELDS)
-
-
-def _is_unmarked(answer: Extraction | None, references: Sequence[str]) -> bool:
-    is_marked = answer is not None and answer.rule != "closing"
-    return not is_marked and bool(references) and all(map(_WORDS.fullmatch, references))
-
-
-def _put(labelled: Labelled, brought: Label) -> None:
-    if brought.value is None:
-        labelled.outcome = Outcome.NULL_LABEL
-        return
-    labelled.label, labelled.source = brought.value, brought.field
-    is_graded = brought.field == Outcome.QUALITY or brought.value not in (0.0, 1.0)
-    outcome = Outcome.CORRECT if brought.value == 1.0 else Outcome.INCORRECT
-    labelled.outcome = Outcome.QUALITY if is_graded else outcome
 
 
 def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | None:
@@ -257,7 +255,7 @@ def _number(value: Any, field: str) -> float | None:
 
 def _shown(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def grade(items: Iterable[tuple[str | None, object]], equivalence: Equivalence) -> Iterator[Outcome]:
@@ -265,7 +263,7 @@ def grade(items: Iterable[tuple[str | None, object]], equivalence: Equivalence) 
 
     Args:
         items: the answer of each response, None for none, and the value of its reference: a text, a number, or a list
-            of texts, any of which is right.
+            of texts, any of which is correct.
         equivalence: compares the answers.
     """
     stream = iter(items)
@@ -281,7 +279,7 @@ def grade(items: Iterable[tuple[str | None, object]], equivalence: Equivalence) 
 
 
 def _golds(reference: object) -> list[str]:
-    """Return the right answers that a reference names."""
+    """Return the correct answers that a reference names."""
     found = map(reference_answer, reference if isinstance(reference, list) else [reference])
     return [gold for gold in found if gold is not None]
 

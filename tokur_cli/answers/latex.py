@@ -1,4 +1,4 @@
-r"""LaTeX: what ``\boxed`` puts a frame around, and notations that parsers misread."""
+r"""LaTeX: what ``\boxed`` puts a frame around, and the names of what has several."""
 
 from __future__ import annotations
 
@@ -35,13 +35,6 @@ _REALS = re.compile(
     r"(?:[a-z]\s*\\in\s*)?(?:\\math(?:bb|bf)\s*(?:\{R\}|R)|ℝ|\(-\\infty, ?\+?\\infty\))|-\\infty<[a-z]<\+?\\infty"
     r"|(?i:(?:the set of )?(?:all|any) (?:the )?reals?(?: numbers?| values?)?(?: of)?(?: [a-z])?|(?:the )?real numbers)"
 )
-_ANGLE = re.compile(r"(?:m ?)?(?:\\angle|∠|\b[Aa]ngle) ?([A-Z]{1,3})\b")
-_OF_DEGREES = re.compile(
-    r"\\?(?<![A-Za-z])(sin|cos|tan|cot|sec|csc)(?![A-Za-z])\s*(\^\s*(?:\{\d\}|\d))?\s*"
-    r"(?:[({]((?:[-+]?\s*[\d.]+\s*\\text\{degrees\}\s*)+)[)}]|(-?[\d.]+\s*\\text\{degrees\}))"
-)
-
-_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _BARE_BOX = re.compile(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
 _LIST_GAP = re.compile(r"(?:[\s$,;]|\\[()\[\],;]|\\quad|\\qquad)*")
 _NEXT_PART = re.compile(r"(?i)[.;,\n]\W{0,4}(?:part\s{1,4})?\([b-h]\)[^.;\n]{0,40}\Z")
@@ -126,32 +119,7 @@ def common_name(text: str) -> str | None:
         return "no solution"
     if _REALS.fullmatch(text):
         return "all real numbers"
-    angle = _ANGLE.fullmatch(text)
-    if angle:
-        return f"angle {_vertices(angle)}"
     word = text.casefold().rstrip("!")
     if word in YES or word in NO:
         return "yes" if word in YES else "no"
     return None
-
-
-def for_parser(latex: str) -> str:
-    r"""Return a formula with angles as single symbols, and degrees of trigonometric functions as radians.
-
-    Parsers multiply the letters of ``\angle ABC``, so that it equals ``\angle ACB``, and read past ``^\circ``.
-
-    Args:
-        latex: the formula, its degrees written ``\text{degrees}``.
-    """
-    latex = _ANGLE.sub(lambda match: rf"\theta_{{{_vertices(match)}}}", latex)
-    return _OF_DEGREES.sub(_in_radians, latex)
-
-
-def _vertices(angle: re.Match[str]) -> str:
-    """Return the letters of an angle, in one of their two orders: ``ABC`` is ``CBA`` but not ``ACB``."""
-    return min(angle[1], angle[1][::-1]).lower()
-
-
-def _in_radians(match: re.Match[str]) -> str:
-    function, power, bracketed, alone = match.groups()
-    return rf"\{function}{power or ''}(\frac{{\pi}}{{180}}({_TEXT.sub('', bracketed or alone)}))"
