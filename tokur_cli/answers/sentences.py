@@ -279,7 +279,7 @@ def closing(text: str, *, language: str | None = None) -> str | None:
 
 
 def _main_clause(sentence: str, language: str) -> str:
-    """Return a sentence without asides, corrected words, fronted adjuncts, reasons and contrasts."""
+    """Return a sentence without asides, words that are taken back, reasons and contrasts."""
     sentence = _ASIDE.sub("", sentence)
     if language != ENGLISH:
         cause = CAUSE.search(sentence)
@@ -360,7 +360,7 @@ def _is_dismissed(text: str, amount: Amount) -> bool:
 
 
 def _of_calculation(main: str, found: list[Amount], result: tuple[int, int]) -> str | None:
-    """Return the result of a sentence's calculation or what it is rounded to; None where other numbers follow."""
+    """Return the result of a sentence's calculation; None where other numbers follow."""
     later = [amount for amount in found if amount.start >= result[1] and not _GIVEN.search(main[: amount.start])]
     if {amount.value for amount in later} - {amount.value for amount in found if amount.start < result[1]}:
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from html import unescape
 
 _INVISIBLE = (
     "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff\ufe0f"
@@ -58,6 +59,7 @@ _BREAK = re.compile(r"<(?:br|/?(?:p|div|li|ul|ol|tr|td|h[1-6]))(?:\s[^<>\n]{0,80
 _RAISED = re.compile(r"<sup>([^<>\n]{1,20})</sup>", re.IGNORECASE)
 _PICTURES = re.compile("[☑✅✓✔■□▪∎😀-🙏🌀-🗿🚀-🛿🤀-🧿]+")
 _SUBSCRIPTS = re.compile("[₀-₉]")
+_ENTITY = re.compile(r"&#?\w{2,6};")
 _END_TOKEN = re.compile(r"(?:</s>|<\|(?:im_end|endoftext|eot_id|end|return)\|>)\s*\Z")
 _CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")  # GSM8K's "48/2 = <<48/2=24>>24"
 
@@ -70,6 +72,7 @@ def plain(text: str) -> str:
     """
     if "<" in text:
         text = _END_TOKEN.sub("", text)
+    text = _ENTITY.sub(lambda match: unescape(match[0]), text)
     if not text.isascii():
         text = unicodedata.normalize("NFC", text).translate(_PUNCTUATION)
         text = _DIGITS.sub(_ascii_digit, text)
