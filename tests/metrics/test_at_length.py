@@ -95,8 +95,8 @@ def test_its_intervals_and_differences_are_those_of_resampled_questions():
     [
         ([1, 0, 1], [math.nan] * 3, "no record tells its length (neg_length)"),
         ([1, 1, 1], [3, 4, 5], "all 3 records have the label 1"),
-        ([0.5, 0, 1], [3, 4, 5], "labels are graded, not right or wrong"),
-        ([1, 0, 0], [3, 40, 50], "no two records of similar length are right and wrong"),
+        ([0.5, 0, 1], [3, 4, 5], "labels are graded, not correct or incorrect"),
+        ([1, 0, 0], [3, 40, 50], "no two records of similar length are correct and incorrect"),
     ],
 )
 def test_where_it_is_not_defined_it_says_why(label, length, reason):

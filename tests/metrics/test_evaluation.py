@@ -105,7 +105,7 @@ def test_what_is_not_defined_is_none_with_a_reason():
     assert right["acc"].value == 1.0
     assert right["brier"].reason == "fewer than 10 questions to calibrate on"
     graded = evaluate_scores({"s": [1.0, 2.0, 3.0]}, [0.2, 0.9, 0.4], Plan(bootstrap=20)).scores["s"].metrics
-    assert graded["auroc"].reason == "labels are graded, not right or wrong"
+    assert graded["auroc"].reason == "labels are graded, not correct or incorrect"
     assert graded["acc"].value == pytest.approx(0.65)
     assert graded["prr"].low is not None
     empty = evaluate_scores({"s": [math.nan, math.nan]}, [0, 1]).scores["s"]

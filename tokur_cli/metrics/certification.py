@@ -4,7 +4,7 @@ N questions with labels and one response each are drawn independently from where
 in order, the most confident first, equal ones by tie-breaks, independent of everything else, that new questions have,
 too; so a threshold is a pair of confidence and tie-break. For a size k, the k most confident responses are those above
 the place x_k of the next one (above nothing, for k = N). To answer above x_k has the risk R(x_k): the part of all
-questions to come that are above it and are answered wrong.
+questions to come that are above it and are answered incorrectly.
 
 **One size.** Given x_k, the k responses above it are independent draws from all that are above it, so that their errors
 are binomial with R(x_k). Where R(x_k) > α, at most c errors, with P(Bin(k, α) ≤ c) ≤ δ, come out with probability δ or
@@ -13,14 +13,14 @@ less: "R(x_k) > α" is rejected then (Clopper & Pearson 1934).
 **Several sizes, fixed before any label or score is seen, the smallest first.** As long as each is rejected, the next is
 tested; the last that is rejected is certified. The hypotheses are about places that are random themselves, so why this
 costs nothing has to be shown. Let x run over all places as the part of the questions above it, from 0 to 1; W(x) those
-above x that are answered wrong, as a part of all, so that R(x) = W(x)/x; D(x) = W(x) − αx, continuous, as tie-breaks
-leave no ties. D is positive on intervals that begin and end at zeros of D (the last may end at x = 1), so on each of
-them but the last, and on each of the gaps between them, a response is wrong with probability α in the mean. Let k be
-the first size tested with D(x_k) > 0. Fix its place x, in an interval that begins at a, and how many responses there
-are in every interval and gap before a: this decides whether k is the first. Within each, responses are still drawn
-independently, and wrong with probability α; those between a and x are wrong with probability α + D(x)/(x − a) > α. So
-there are at least as many errors among the k as Bin(k, α) has, and k is rejected with probability δ or less. No size
-after it is reached otherwise.
+above x that are answered incorrectly, as a part of all, so that R(x) = W(x)/x; D(x) = W(x) − αx, continuous, as tie-
+breaks leave no ties. D is positive on intervals that begin and end at zeros of D (the last may end at x = 1), so on
+each of them but the last, and on each of the gaps between them, a response is wrong with probability α in the mean. Let
+k be the first size tested with D(x_k) > 0. Fix its place x, in an interval that begins at a, and how many responses
+there are in every interval and gap before a: this decides whether k is the first. Within each, responses are still
+drawn independently, and wrong with probability α; those between a and x are wrong with probability α + D(x)/(x − a) >
+α. So there are at least as many errors among the k as Bin(k, α) has, and k is rejected with probability δ or less. No
+size after it is reached otherwise.
 
 **Several sequences** share δ in equal parts. The first begins at the smallest size that can be certified without an
 error, each other one at 4 times the beginning of the one before, for a single error among the surest responses ends a

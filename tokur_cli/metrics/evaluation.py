@@ -349,7 +349,7 @@ def _undefined(label: Floats, stratum: Indices | None) -> dict[str, str]:
     if not len(label):
         return found
     if not _is_binary(label):
-        found["classes"] = "labels are graded, not right or wrong"
+        found["classes"] = "labels are graded, not correct or incorrect"
     if (label == label[0]).all():
         found["classes"] = found["unequal"] = f"all {len(label)} records have the label {label[0]:g}"
     if "classes" in found:
@@ -357,7 +357,7 @@ def _undefined(label: Floats, stratum: Indices | None) -> dict[str, str]:
     elif stratum is not None and (stratum < 0).all():
         found["strata"] = "no record tells its length (neg_length)"
     elif stratum is not None and not set(stratum[label == 1]) & set(stratum[label == 0]) - {-1}:
-        found["strata"] = "no two records of similar length are right and wrong"
+        found["strata"] = "no two records of similar length are correct and incorrect"
     return found
 
 

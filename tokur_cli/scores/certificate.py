@@ -1,4 +1,4 @@
-"""A certificate: below which confidence an answer is withheld, so that few of those that are given are wrong.
+"""A certificate: below which confidence an answer is withheld, so that few of those that are given are incorrect.
 
 ``tokur evaluate --certify`` finds it, ``tokur select --certificate`` goes by it. That of a question whose confidence is
 the threshold itself is given or not by the question's tie-break, see ``metrics.certification``.
@@ -44,7 +44,7 @@ class Certificate:
             ``high``.
         bound: upper Clopper–Pearson bound of the part that is wrong, at the level of the test.
         answered: how many of the labelled questions are answered.
-        errors: how many of these are answered wrong.
+        errors: how many of these are answered incorrectly.
         questions: how many there are.
         selection: how each one's response was chosen, as ``tokur.selection`` has it, and among how many (``samples``,
             None where that differs); None for the first response.

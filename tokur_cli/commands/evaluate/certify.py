@@ -60,14 +60,14 @@ def write_certificate(
     wanted = Wanted({questions.score.name: questions.score.orientation})
     reader = RunReader(source, wanted, invalid, labels, questions.add)
     runs = reader.read(paths, target.graded, force=target.force)
-    for line in reader.told:
+    for line in reader.notes:
         say(COMMAND, line)
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
     if len(runs) > 1:
         raise TokurError("--certify takes one run: put its files together, or leave out the records of other seeds")
-    for line in questions.told():
+    for line in questions.notes():
         say(COMMAND, line)
     certificate = find(questions, options.most_wrong, options.doubt)
     with writing_whole(target.path or STDIN) as file:
@@ -123,8 +123,8 @@ class LabelledQuestions:
         record = labelled.record
         if labelled.label not in (0.0, 1.0) and not math.isnan(labelled.label):
             raise record.error(
-                f"has a quality of {labelled.label:g}: --certify counts right and wrong answers; say which this is in "
-                'a field "correct"'
+                f"has a quality of {labelled.label:g}: --certify counts correct and incorrect answers; say which this "
+                'is in a field "correct"'
             )
         question = self._questions.of(record)
         key = question.key
@@ -179,7 +179,7 @@ class LabelledQuestions:
         samples = {one["samples"] for one in found if one}
         return {**(ways[0] or {}), "samples": samples.pop() if len(samples) == 1 else None}
 
-    def told(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Return what the user should know of the records, a line each."""
         unlabelled = Counter(response.outcome for response in self._first.values() if math.isnan(response.label))
         lines = [
@@ -232,7 +232,7 @@ def find(labelled: LabelledQuestions, alpha: float, delta: float) -> Certificate
     if found is None:
         raise TokurError(
             f"{100 * alpha:.4g} % cannot be certified by {score.name} on {len(values):,} labelled questions, of which "
-            f"{int(wrong.sum()):,} are answered wrong: without any error it takes {fewest(alpha, delta):,}, with "
+            f"{int(wrong.sum()):,} are answered incorrectly: without any error it takes {fewest(alpha, delta):,}, with "
             "errors more"
         )
     count, ascending = len(responses), np.sort(values)
@@ -267,13 +267,13 @@ def summary(certificate: Certificate) -> str:
     """Return what is promised, by which rule, and what it gives on the labelled questions."""
     return (
         f"{_promise(certificate)}: {certificate.rule}, {certificate.answered:,} of {certificate.questions:,} questions "
-        f"({certificate.answered / certificate.questions:.2%}), {certificate.errors:,} of these wrong"
+        f"({certificate.answered / certificate.questions:.2%}), {certificate.errors:,} of these incorrect"
     )
 
 
 def _promise(certificate: Certificate) -> str:
     risk, confidence = 100 * certificate.risk, 100 * certificate.confidence
-    return f"at most {risk:.4g} % of the answers given are wrong, with {confidence:.4g} % confidence"
+    return f"at most {risk:.4g} % of the answers given are incorrect, with {confidence:.4g} % confidence"
 
 
 def print_certificate(certificate: Certificate, responses: str, console: Console) -> None:
@@ -292,7 +292,7 @@ def print_certificate(certificate: Certificate, responses: str, console: Console
     rows = {
         "answers given": certificate.rule,
         "coverage": f"{coverage.text} % {coverage.aside}, {certificate.answered:,} of {certificate.questions:,}",
-        "wrong of these": f"{100 * part:.2f} %, {certificate.errors:,} of {certificate.answered:,}; upper bound "
+        "incorrect": f"{100 * part:.2f} %, {certificate.errors:,} of {certificate.answered:,}; upper bound "
         f"{100 * certificate.bound:.2f} %",
         "responses": responses,
         "made with": ", ".join(f"{name} {value}" for name, value in made.items() if value is not None) or MISSING,

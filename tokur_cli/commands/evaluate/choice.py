@@ -76,7 +76,7 @@ def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[l
     return [name for name in names if name not in hidden], []
 
 
-def told_aside(names: Sequence[str]) -> str:
+def aside_note(names: Sequence[str]) -> str:
     """Return a line about the scores that are not shown."""
     longer = [name for name in names if CATALOGUE[name].rewards_length]
     others = [name for name in names if name not in longer]

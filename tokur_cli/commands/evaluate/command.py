@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from tokur_cli.commands.evaluate.choice import shown_scores, told_aside, wanted_scores
+from tokur_cli.commands.evaluate.choice import aside_note, shown_scores, wanted_scores
 from tokur_cli.commands.evaluate.fitting import CalibrationFit, results_options
 from tokur_cli.commands.evaluate.questions import by_question, group_by_difficulty
 from tokur_cli.commands.evaluate.reading import Columns, RunReader, Wanted, check_runs
@@ -60,7 +60,7 @@ def evaluate(
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     reader = RunReader(source, wanted, invalid, labels, None if fitting is None else fitting.add)
     runs = reader.read(paths, target.graded, force=target.force)
-    for line in reader.told:
+    for line in reader.notes:
         say(COMMAND, line)
     if options.level == "question":
         runs = by_question(runs)
@@ -91,7 +91,7 @@ def evaluate(
     if names:
         _say_left_out(results, runs)
         if aside:
-            say(COMMAND, told_aside(aside))
+            say(COMMAND, aside_note(aside))
         _write(results, target)
     else:  # grading may have been all that was wanted
         for line in (f"no record has a score; graded {heading(results)}", *left_out(results)):

@@ -30,7 +30,7 @@ from tokur_cli.scores.catalogue import Score, choose_scores
 
 DEFAULT_SCORES = "eu,ll_sum,neg_length"
 FEWEST = 10
-"""Questions with a right response, and questions with a wrong one: two of each in every fold."""
+"""Questions with a correct response, and questions with an incorrect one: two of each in every fold."""
 
 
 @dataclass
@@ -178,6 +178,6 @@ def _check_enough(label: Floats, question: NDArray[np.intp]) -> None:
     right, wrong = (len(np.unique(question[part])) for part in (label > 0, label < 1))
     if min(right, wrong) < FEWEST:
         raise TokurError(
-            f"--fit needs at least {FEWEST} questions with a right response and {FEWEST} with a wrong one that have "
-            f"all scores: there are {right} and {wrong}"
+            f"--fit needs at least {FEWEST} questions with a correct response and {FEWEST} with an incorrect one that "
+            f"have all scores: there are {right} and {wrong}"
         )

@@ -120,7 +120,8 @@ class Columns:
         self.scores = {name: array("d") for name in self.wanted.scores}
 
     def add(self, record: Record, rows: Rows, group: str | None) -> None:
-        """Add a response, or labelled spans of one."""
+        """Add a response, or labelled spans of one; nothing of it where it raises an error."""
+        sample = record.sample
         question = self.questions.of(record) if self.wanted.answers else self.questions.known(record)
         number = self._count if question is None else self.numbers.setdefault(question.key, self._count)
         if not self._count:
@@ -133,7 +134,7 @@ class Columns:
             for name, column in self.scores.items():
                 column.append(values.get(name, math.nan))
             self.question.append(number)
-            self.sample.append(record.sample)
+            self.sample.append(sample)
             self.response.append(self._responses)
             if self.wanted.group_by is not None:
                 self.group.append(group)
@@ -187,7 +188,7 @@ class _RunsOfFile:
                 run.name = f"{display_name(self._path)}, seed {seed}"
         return list(runs.values())
 
-    def told(self) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
         """Yield what the user should know of the runs."""
         name = display_name(self._path)
         if len(runs := [str(seed) for seed, run in self._found.items() if run.label]) > 1:
@@ -205,7 +206,7 @@ class RunReader:
     """Reads labelled files into columns.
 
     Attributes:
-        told: what the user should know of the runs, a line each.
+        notes: what the user should know of the runs, a line each.
     """
 
     def __init__(
@@ -220,7 +221,7 @@ class RunReader:
         self._collect = collect
         self._counts: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
-        self.told: list[str] = []
+        self.notes: list[str] = []
 
     def read(self, paths: Sequence[str], graded_file: str | None = None, *, force: bool = False) -> list[Columns]:
         """Return the runs of all files; the records with their labels go to a file, if one is named."""
@@ -249,9 +250,9 @@ class RunReader:
                     else:
                         if writer is not None:
                             writer.write(graded(labelled))
-                self.told += of_file.told()
+                self.notes += of_file.notes()
                 runs += of_file.named()
-        self.told += self._told_of_records(has_runs=bool(runs))
+        self.notes += self._notes_on_records(has_runs=bool(runs))
         return runs
 
     def _add(self, labelled: Labelled, runs: _RunsOfFile) -> None:
@@ -272,7 +273,7 @@ class RunReader:
         counts["no answer"] += labelled.outcome == Outcome.NO_ANSWER
         counts["unmarked"] += labelled.correct is False and labelled.is_unmarked
 
-    def _told_of_records(self, *, has_runs: bool) -> Iterator[str]:
+    def _notes_on_records(self, *, has_runs: bool) -> Iterator[str]:
         counts = self._counts
         if counts["without spans"] and not has_runs:
             raise TokurError(
