@@ -1,35 +1,22 @@
 """Reading rows in a few words."""
 
 import json
+import sys
 from pathlib import Path
 
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.reader import read_records
 
-DATA = Path(__file__).parents[1] / "data" / "formats"
+if sys.version_info >= (3, 14):
+    from compression.zstd import compress as zstd_compress
+else:
+    import zstandard
 
-EXPECTED_FORMAT = {
-    "gsm8k.jsonl": "gsm8k",
-    "gsm8k_model_solutions.jsonl": "tokur",
-    "math.jsonl": "math",
-    "svamp.jsonl": "svamp",
-    "humaneval.jsonl": "humaneval",
-    "messages.jsonl": "messages",
-    "prompt_completion.jsonl": "prompt-completion",
-    "lm_eval_new.jsonl": "lm-eval",
-    "lm_eval_old.jsonl": "lm-eval",
-    "lm_eval_loglikelihood.jsonl": "lm-eval",
-    "openai_batch.jsonl": "openai-batch",
-    "vllm_batch.jsonl": "openai-batch",
-    "vllm_logprobs.jsonl": "openai-batch",
-    "openai_responses.jsonl": "openai-batch",
-    "lm_eval_samples.jsonl": "lm-eval",
-    "lm_eval_filters.jsonl": "lm-eval",
-    "completions.jsonl": "completions",
-    "completions_text.jsonl": "completions",
-    "completions_responses.jsonl": "completions",
-    "completions_messages.jsonl": "completions",
-}
+    def zstd_compress(data):
+        return zstandard.ZstdCompressor().compress(data)
+
+
+DATA = Path(__file__).parents[1] / "data" / "formats"
 
 
 def read(name, **options):

@@ -8,78 +8,61 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.streams import BOM, MAX_LINE, in_bytes
+from tokur_cli.records.streams import BOM, MAX_LINE
 
 _CHUNK = 1 << 16
 _IN_STRING = re.compile(rb'\\.|"', re.DOTALL)
+_SIGNS = re.compile(rb'[",:{}\[\]]')
 _WITHIN = re.compile(rb'["{}\[\]]')
 
 
-def array_elements(
+def elements(
     stream: io.BufferedReader, name: str, key: str | None = None, max_element: int = MAX_LINE
-) -> Iterator[tuple[int, bytes | None]]:
-    """Read a JSON array with memory for one element.
+) -> Iterator[tuple[int, str, bytes | None]]:
+    """Read the elements of a JSON array, or the values of an object, with memory for one.
 
     Args:
-        stream: JSON text: an array, or with ``key`` an object that holds one.
+        stream: JSON text.
         name: the file's name, for messages.
-        key: the array's name in the object; what follows the array is then left unread.
+        key: the name of the field of an object whose elements are read; what follows them is then left unread.
         max_element: the longest element in bytes.
 
     Yields:
-        (number of the line on which the element begins, the element's text, None for one that is too long). Whether
-        that text is JSON is for the reader to see.
+        (number of the line on which the element begins, its index or name, its text, None for one that is too long).
+        Whether that text is JSON is for the reader to see.
 
     Raises:
-        TokurError: the text is not such an array, or ends too early.
+        TokurError: the text is neither, or ends too early.
     """
     text = _Text(stream, name, max_element)
     if key is not None and not _enter(text, key):
         return
-    text.expect(b"[")
-    end = b"]" if text.peek() == b"]" else b","
-    if end == b"]":
-        text.expect(b"]")
-    while end == b",":
+    is_array, index = text.peek() == b"[", 0
+    text.expect(b"[" if is_array else b"{")
+    closing = b"]" if is_array else b"}"
+    end = text.peek()
+    if end == closing:
+        text.expect(closing)
+    while end != closing:
+        label = str(index) if is_array else text.take_name()
         text.peek()
         line = text.line
-        element, end = text.take(b",]}")
-        yield line, element
-    if end == b"}":
-        text.fail("this is not valid JSON: , or ] should stand before '}'")
+        element, end = text.take()
+        yield line, label, element
+        index += 1
+        if end not in (b",", closing):
+            text.fail(f"this is not valid JSON: , or {closing.decode()} should stand before {end.decode()!r}")
     if key is None and text.peek():
-        text.fail("there is text after the end of the array")
-
-
-def object_values(
-    stream: io.BufferedReader, name: str, max_value: int = MAX_LINE
-) -> Iterator[tuple[int, str, bytes | None]]:
-    """Read the values of a JSON object with memory for one, as :func:`array_elements` does those of an array.
-
-    Yields:
-        (number of the line on which the value begins, its name, its text, None for one that is too long).
-    """
-    text = _Text(stream, name, max_value)
-    text.expect(b"{")
-    end = b","
-    while end == b",":
-        key, _ = text.take(b":")
-        text.peek()
-        line = text.line
-        value, end = text.take(b",}")
-        yield line, (key or b"").strip(b' \t\r\n"').decode("utf-8", "replace"), value
-    if text.peek():
-        text.fail("there is text after the end of the object")
+        text.fail("there is text after the end")
 
 
 def _enter(text: _Text, key: str) -> bool:
     """Go to the value of an object's field; return False if it is missing or null."""
     text.expect(b"{")
     while text.peek() not in (b"}", b""):
-        name, _ = text.take(b":")
-        if name is not None and name.strip() == b'"%b"' % key.encode():
+        if text.take_name() == key:
             return text.peek() != b"n"
-        if text.take(b",}")[1] == b"}":
+        if text.take()[1] != b",":
             break
     return False
 
@@ -100,33 +83,29 @@ class _Text:
 
     def peek(self) -> bytes:
         """Go to the next byte that is not white space, and return it; none at the end."""
-        passed = 0
         while True:
-            space = len(self._buffer) - len(self._buffer.lstrip())
-            passed += space
-            self._go_to(space)
-            if passed > self._max:
-                self.fail(f"holds more than {in_bytes(self._max)} of white space in a row")
+            self._go_to(len(self._buffer) - len(self._buffer.lstrip()))
             if self._buffer or not self._read_more():
                 return bytes(self._buffer[:1])
 
     def expect(self, sign: bytes) -> None:
         """Go past the next byte, which must be this one."""
-        found = self.peek()
-        if found != sign:
-            before = f"before {chr(found[0])!r}" if found else "at the end"
-            self.fail(f"this is not valid JSON: {sign.decode()} should stand {before}")
+        if self.peek() != sign:
+            self.fail(f"this is not valid JSON: {sign.decode()} should stand here")
         self._go_to(1)
 
-    def take(self, ends: bytes) -> tuple[bytes | None, bytes]:
-        """Go past a value and the sign behind it, which is one of these; return its text and that sign.
+    def take_name(self) -> str:
+        """Go past a field's name and its colon; return the name."""
+        name, end = self.take(b":")
+        if end != b":":
+            self.fail(f"this is not valid JSON: : should stand before {end.decode()!r}")
+        return (name or b"").strip(b' \t\r\n"').decode("utf-8", "replace")
 
-        The text is None where it is too long.
-        """
-        between = re.compile(b'["{}\\[\\]' + re.escape(ends) + b"]")
+    def take(self, more_ends: bytes = b"") -> tuple[bytes | None, bytes]:
+        """Go past a value and the comma or bracket behind it; return its text, None for one too long, and that sign."""
         position, depth, is_quoted, is_long = 0, 0, False, False
         while True:
-            pattern = _IN_STRING if is_quoted else _WITHIN if depth else between
+            pattern = _IN_STRING if is_quoted else _WITHIN if depth else _SIGNS
             found = pattern.search(self._buffer, position)
             if found is None:
                 position = max(position, len(self._buffer) - 1)  # an escape may be cut in two
@@ -146,9 +125,7 @@ class _Text:
                 depth += 1
             elif depth:
                 depth -= 1
-            elif sign not in ends:
-                self.fail(f"this is not valid JSON: {' or '.join(ends.decode())} should stand before {sign.decode()!r}")
-            else:
+            elif sign in b",}]" + more_ends:
                 value = None if is_long or position - 1 > self._max else bytes(self._buffer[: position - 1])
                 self._go_to(position)
                 return value, sign

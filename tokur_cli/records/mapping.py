@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli.records.encoding import json_type
 from tokur_cli.records.formats.base import with_fields
 from tokur_cli.records.record import Record
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "question": (str, list),
+    "response": (str, list),
+    "reference": (str, bool, int, float, list, type(None)),
+    "id": (str, int, type(None)),
+}
 
 
 @dataclass(frozen=True)
@@ -30,8 +37,7 @@ class FieldMapping:
         A question is a string or a list of chat turns (which becomes ``messages``). A reference that is a number or a
         boolean is written as JSON spells it: 42 as ``"42"``, true as ``"true"``.
         """
-        paths = {field.name: getattr(self, field.name) for field in fields(self)}
-        values = {name: _find(record, name, path) for name, path in paths.items() if path is not None}
+        values = {name: _find(record, name, path) for name, path in vars(self).items() if path is not None}
         if isinstance(values.get("question"), list):
             values["messages"] = values.pop("question")
         elif "question" in values and record.get("messages") is not None:
@@ -40,19 +46,11 @@ class FieldMapping:
             values["response"] = record.get("response")
         if "response" in values and record.token_ids is not None and record.get("response") != values["response"]:
             raise record.error('--response-field names another text than the one "tokur.token_ids" belongs to')
-        return with_fields(record, **values)
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "question": (str, list),
-    "response": (str, list),
-    "reference": (str, bool, int, float, list, type(None)),
-    "id": (str, int, type(None)),
-}
+        return with_fields(record, **values) if values else record
 
 
 def value_at(fields: Mapping[str, Any], path: str) -> Any:
-    """Return the value at the end of a dotted path into a record's fields.
+    """Return the value at the end of a dotted path into a record's fields; names may hold dots themselves.
 
     Raises:
         LookupError: the path leads nowhere; its argument is the first step that is missing.
@@ -60,10 +58,16 @@ def value_at(fields: Mapping[str, Any], path: str) -> Any:
     value: Any = fields
     steps = path.split(".")
     while steps:
-        count = _steps_to_child(value, steps)
-        if count == 0:
+        count = 1
+        if isinstance(value, list) and steps[0].isdecimal() and int(steps[0]) < len(value):
+            value = value[int(steps[0])]
+        elif isinstance(value, dict):
+            count = next((count for count in range(len(steps), 0, -1) if ".".join(steps[:count]) in value), 0)
+            if not count:
+                raise LookupError(steps[0])
+            value = value[".".join(steps[:count])]
+        else:
             raise LookupError(steps[0])
-        value = value[int(steps[0])] if isinstance(value, list) else value[".".join(steps[:count])]
         steps = steps[count:]
     return value
 
@@ -76,15 +80,4 @@ def _find(record: Record, name: str, path: str) -> Any:
         raise record.error(f'--{name}-field {path}: there is no "{error}"') from None
     if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
         raise record.error(f"--{name}-field {path}: is {json_type(value)}")
-    if name == "reference" and isinstance(value, (bool, int, float)):
-        return json.dumps(value)
-    return value
-
-
-def _steps_to_child(value: Any, steps: list[str]) -> int:
-    """Return how many steps of a path the next child's name takes: several if it has dots, none if it is missing."""
-    if isinstance(value, list):
-        return int(steps[0].isdecimal() and int(steps[0]) < len(value))
-    if isinstance(value, dict):
-        return next((count for count in range(len(steps), 0, -1) if ".".join(steps[:count]) in value), 0)
-    return 0
+    return json.dumps(value) if name == "reference" and isinstance(value, (bool, int, float)) else value

@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
-import errno
+import hashlib
 import io
 import os
 import shutil
 import stat
 import sys
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TextIO
 
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.streams import STDIN, display_name
-from tokur_cli.records.unfinished import OLD, beside, is_being_made
 
 STANDARD_OUTPUT = "standard output"
 _PICTURES = (".html", ".htm", ".svg", ".pdf", ".png")
+_LONGEST_NAME = 200  # bytes, of the 255 that a name may have
 
 FileId = tuple[int, int] | str
 """What all names of a file have in common: device and inode; the path of one that is not there yet."""
+
+
+# --- what may be written ---
 
 
 def check_files(inputs: Iterable[str], outputs: Sequence[str]) -> None:
     """Refuse outputs that would destroy an input or each other; call it before anything is opened for writing.
 
     Every link to a file is that file. Devices and pipes can be written and read. Standard output counts as an output:
-    a shell may have led it to an input.
-
-    Args:
-        inputs: names; ``-`` is standard input. A folder stands for what is in it but for records (``.jsonl``), which
-            people may keep beside a model.
-        outputs: names; ``-`` is standard output. A folder is replaced with all that is in it.
+    a shell may have led it to an input. A folder that is read stands for what is in it but for records (``.jsonl``),
+    which people may keep beside a model; one that is written is replaced with all that is in it.
 
     Raises:
         UsageError: an output is or holds an input, or two outputs are one file.
     """
     read: dict[FileId, str] = {}
-    lineages: dict[FileId, str] = {}
+    within: dict[FileId, str] = {}  # the inputs, and the folders that they are in
     for path in inputs:
         file = _file_of(path)
         if file is not None:
             read[file] = display_name(path)
-            lineages |= dict.fromkeys(_lineage(path) if path != STDIN else [file], display_name(path))
+            within |= dict.fromkeys(_lineage(path) if path != STDIN else [file], display_name(path))
     standard_output = _file_of_stream(sys.stdout) or STDIN
     if standard_output in read:
         raise UsageError(
@@ -61,22 +61,15 @@ def check_files(inputs: Iterable[str], outputs: Sequence[str]) -> None:
                 f"{STANDARD_OUTPUT if path == STDIN else path}: would take two outputs: give one of them another name"
             )
         written.add(file)
-        if path == STDIN:
-            continue
-        if file in lineages and file not in read:
-            raise UsageError(f"{path}: holds {lineages[file]}, which is read, and would be replaced: give another name")
-        part = os.path.isfile(path) and not path.endswith(".jsonl") and any(one in read for one in _lineage(path))
-        if file in read or part:
-            raise UsageError(f"{path}: is also an input and would be written over: give another name")
+        is_inside = os.path.isfile(path) and not path.endswith(".jsonl") and any(one in read for one in _lineage(path))
+        if path != STDIN and (file in within or is_inside):
+            raise UsageError(f"{path}: is also an input, or holds one, and would be written over: give another name")
 
 
 def check_target(path: str | None, *, force: bool, resume: bool | None = None) -> None:
     """Refuse a file for records that holds something, unless this is to be replaced or continued.
 
-    Args:
-        path: its name; None or ``-`` is standard output.
-        force: replace what it holds.
-        resume: continue it; None where the command cannot.
+    ``resume`` is None where the command cannot continue a file.
 
     Raises:
         UsageError: it holds something, or cannot be continued or compressed, or is named as a picture, or the options
@@ -89,13 +82,9 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
     if resume and force:
         raise UsageError("--resume continues a file and --force replaces it: give one of the two")
     if path.endswith((".gz", ".zst")):
-        tool = "gzip" if path.endswith(".gz") else "zstd"
-        raise UsageError(f"{path}: records are written uncompressed: write to standard output, `| {tool} > {path}`")
+        raise UsageError(f"{path}: records are written uncompressed: write to standard output, `| gzip > {path}`")
     if path.endswith(_PICTURES):
-        raise UsageError(
-            f"{path}: would hold text, not a picture: tokur heatmap writes a page with --html FILE, a figure with "
-            "--svg FILE"
-        )
+        raise UsageError(f"{path}: would hold text, no picture: tokur heatmap draws with --html FILE or --svg FILE")
     if os.path.isfile(path):
         if os.path.getsize(path) and not (force or resume):
             ways = "--force to replace it" if resume is None else "--resume to continue it, --force to replace it"
@@ -107,9 +96,7 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
 def check_writable(path: str, *, folder: bool = False) -> None:
     """Refuse a file that cannot be written, before any work is done for it.
 
-    Args:
-        path: its name.
-        folder: whether a folder is to be made, with those that it is in.
+    With ``folder``, one is to be made, with those that it is in.
 
     Raises:
         TokurError: its folder is missing, or it is a folder itself, or may not be written.
@@ -121,9 +108,23 @@ def check_writable(path: str, *, folder: bool = False) -> None:
         while folder and not os.path.lexists(place):
             place = os.path.dirname(place)
         if not stat.S_ISDIR(os.stat(place).st_mode) and folder:
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            raise TokurError(f"{path}: cannot be written: {place} is no folder")
         if not os.access(place, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            raise TokurError(f"{path}: cannot be written: Permission denied")
+
+
+def is_replaced(path: str) -> bool:
+    """Return whether what is written under this name can take the place of what is there: not of a device or a pipe.
+
+    Nor of a file by the name of a descriptor: whoever opened it would go on with the old one.
+    """
+    place = os.path.abspath(path)
+    if place in ("/dev/stdout", "/dev/stderr") or place.startswith(("/dev/fd/", "/proc/")):
+        return False
+    return os.path.isfile(path) or not os.path.exists(path)
+
+
+# --- how it is written ---
 
 
 @contextmanager
@@ -154,18 +155,13 @@ def writing_whole(path: str) -> Iterator[IO[str]]:
         with naming(STANDARD_OUTPUT):
             yield in_utf8(sys.stdout)
             sys.stdout.flush()
-        return
-    with naming(path):
-        if not is_replaced(path):
-            with open(path, "w", encoding="utf-8", newline="\n") as file:
-                yield file
-            return
-        target = Path(os.path.realpath(path))
-        with replacing(target) as new:
+    elif not is_replaced(path):
+        with naming(path), open(path, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+    else:
+        with naming(path), replacing(Path(os.path.realpath(path))) as new:  # noqa: SIM117 - in this order
             with open(new, "w", encoding="utf-8", newline="\n") as file:
                 yield file
-            if target.exists():
-                shutil.copymode(target, new)
 
 
 def in_utf8(stream: TextIO) -> TextIO:
@@ -175,73 +171,40 @@ def in_utf8(stream: TextIO) -> TextIO:
     return stream
 
 
-class Replacement:
-    """A file of bytes that takes the place of another when it is complete, and not at all otherwise.
-
-    Args:
-        path: a name; every link on the way is followed.
-
-    Attributes:
-        file: to be written.
-
-    Raises:
-        TokurError: another run makes the same file.
-        OSError: it cannot be made.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._target = Path(os.path.realpath(path))
-        with ExitStack() as stack:
-            folder = stack.enter_context(beside(self._target))
-            if is_being_made(self._target, folder):
-                raise TokurError(f"{path}: is being written by another run: wait for it, or give another -o FILE")
-            self._new = folder / "new"
-            self.file = stack.enter_context(open(self._new, "wb"))
-            self._stack = stack.pop_all()
-
-    def put(self) -> None:
-        """Let what was written take its place, with the permissions of what is there.
-
-        Raises:
-            OSError: it cannot.
-        """
-        if self.file.closed:
-            return
-        self.file.close()
-        if self._target.exists():
-            shutil.copymode(self._target, self._new)
-        put(self._new, self._target)
-
-    def close(self) -> None:
-        """Remove what did not take its place."""
-        self._stack.close()
-
-
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """Give the name of a file or a folder to make; when all went well, it takes the place of ``target`` as a whole.
 
-    It is made beside its place, and nothing of it stays when something went wrong.
+    It is made in a folder beside its place, which is locked meanwhile, and nothing of it stays when something went
+    wrong. A file keeps the permissions of what was there, and takes no folder's place. What killed runs left there for
+    the same target is removed first, and a folder that one of them was about to replace goes back to its place.
 
     Raises:
         OSError: it cannot be written.
     """
-    with beside(target.absolute()) as scratch:
-        new = scratch / "new"
-        yield new
-        put(new, target)
+    target = target.absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    name = os.fsencode(target.name)
+    known = target.name if len(name) <= _LONGEST_NAME else hashlib.sha256(name).hexdigest()
+    prefix = f".unfinished-{known}-"
+    for entry in list(target.parent.iterdir()):
+        if entry.name.startswith(prefix) and entry.is_dir():
+            _remove_abandoned(entry, target)
+    scratch = target.with_name(f".{uuid.uuid4().hex}")
+    scratch.mkdir()
+    with _locked(scratch):
+        scratch = scratch.rename(target.with_name(f"{prefix}{uuid.uuid4().hex[:12]}"))  # seen once it is locked
+        try:
+            yield scratch / "new"
+            _put(scratch / "new", target, scratch / "old")
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
-def put(new: Path, target: Path) -> None:
-    """Let a file or a folder, made in a folder of ``beside``, take the place of ``target``.
-
-    Raises:
-        OSError: it cannot; a file takes no folder's place.
-    """
-    old = new.with_name(OLD)
-    if target.is_dir():  # no system call replaces a folder
-        if new.is_file():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+def _put(new: Path, target: Path, old: Path) -> None:
+    if target.is_file() and new.is_file():
+        shutil.copymode(target, new)
+    if target.is_dir() and new.is_dir():  # no system call replaces a folder
         target.rename(old)
     try:
         new.replace(target)
@@ -251,33 +214,42 @@ def put(new: Path, target: Path) -> None:
         raise
 
 
-def is_replaced(path: str) -> bool:
-    """Return whether what is written under this name can take the place of what is there: not of a device or a pipe.
-
-    Nor of a file by the name of a descriptor: whoever opened it would go on with the old one.
-    """
-    place = os.path.abspath(path)
-    if place in ("/dev/stdout", "/dev/stderr") or place.startswith(("/dev/fd/", "/proc/")):
-        return False
-    return os.path.isfile(path) or not os.path.exists(path)
+def _remove_abandoned(folder: Path, target: Path) -> None:
+    with suppress(OSError), _locked(folder) as is_free:  # done by now, or another user's
+        if is_free:
+            if (folder / "old").exists() and not target.exists():
+                (folder / "old").rename(target)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def lock(file: IO[bytes], path: str) -> None:
-    """Keep other runs from writing a file as long as it is open here; where there are no locks, go without.
-
-    Raises:
-        TokurError: another run writes it.
-    """
-    if sys.platform == "win32":
+@contextmanager
+def _locked(folder: Path) -> Iterator[bool | None]:
+    if sys.platform == "win32":  # folders cannot be opened
+        yield None
         return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def lock(file: IO[bytes] | int) -> bool | None:
+    """Lock what is open here; return False while another process has it, None where there are no locks."""
+    if sys.platform == "win32":
+        return None
     import fcntl
 
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise TokurError(f"{path}: is being written by another run: wait for it, or give another -o FILE") from None
+        return False
     except OSError:  # a file system that knows no locks
-        return
+        return None
+    return True
+
+
+# --- which file it is ---
 
 
 def _file_of(path: str) -> FileId | None:

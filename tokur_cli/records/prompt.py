@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from tokur_cli.records.encoding import json_type
@@ -17,11 +16,12 @@ if TYPE_CHECKING:
 
 THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
 """What most reasoning models write before their reasoning, and between it and the text."""
-_KNOWN = {"id", "question", "messages", "reference", "correct", "quality", "source", "tokur"}
+KNOWN = frozenset({"id", "question", "messages", "reference", "correct", "quality", "source", "tokur"})
+"""Fields that mean the same in every record."""
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")  # where services put what they cut off from the text
+_TEXT_FIELDS = ("text", "content", "response", "message")
 _MOST_PATHS = 8
 _DEPTH = 7  # of a path: completion.choices.0.message.content.0.text goes as deep
-REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
-"""Where services put reasoning that they cut off from the text."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,10 @@ def check_token_strings(what: str, value: Any, record: Record) -> list[str | byt
     """Return tokens as a log spells them, each a string or a list of bytes, else raise the record's error."""
     if not isinstance(value, list):
         raise record.error(f"{what} is {json_type(value)}, not a list of tokens")
-    strings: list[str | bytes] = []
-    for position, item in enumerate(value):
-        if isinstance(item, str):
-            strings.append(record.checked_text(f"{what}[{position}]", item))
-        elif is_bytes(item):
-            strings.append(bytes(item))
-        else:
-            raise record.error(
-                f"{what} holds {json_type(item)} at position {position}, not a string or a list of bytes"
-            )
-    return strings
+    return [
+        bytes(item) if is_bytes(item) else record.checked_text(f"{what}[{place}]", item)
+        for place, item in enumerate(value)
+    ]
 
 
 def is_bytes(value: Any) -> TypeGuard[list[int]]:
@@ -84,12 +77,9 @@ def with_reasoning(reasoning: str, text: str) -> str:
 def split_messages(messages: Any, response: Any, record: Record) -> tuple[list[dict[str, Any]], str | None]:
     """Split chat turns into the prompt and, if they end with the response, the response.
 
-    Args:
-        messages: the field's value; each turn an object with ``role`` and ``content``, which is a string or a list of
-            parts (see ``read_content``). Reasoning becomes ``reasoning_content``, as chat templates call it, and calls
-            of tools get the form that they know.
-        response: the record's ``response``, or None; a last assistant turn with other text belongs to the prompt.
-        record: the record, for errors.
+    Contents become strings (see ``read_content``), reasoning becomes ``reasoning_content``, as chat templates call it,
+    and calls of tools get the form that they know. A last assistant turn with other text than ``response`` belongs to
+    the prompt.
     """
     if not isinstance(messages, list):
         raise record.error(f'"messages" is {json_type(messages)}, not a list of turns')
@@ -134,24 +124,18 @@ def _read_call(call: Any) -> Any:
 def read_tools(value: Any) -> list[dict[str, Any]] | None:
     """Return definitions of tools as OpenAI's chats have them; None of anything else that a field ``tools`` may hold.
 
-    Args:
-        value: a list of such definitions, or of the functions alone as Inspect and OpenAI's responses have them; data
-            sets for training have such lists as JSON text.
+    Inspect and OpenAI's responses have a list of the functions alone, data sets for training have lists as JSON text.
     """
     if isinstance(value, str):
         with suppress(ValueError):
             value = json.loads(value)
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list) or not all(isinstance(tool, dict) for tool in value):
         return None
-    tools = []
-    for tool in value:
-        if not isinstance(tool, dict):
-            return None
-        function = tool.get("function", {name: item for name, item in tool.items() if name != "type"})
-        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-            return None
-        tools.append({"type": "function", "function": function})
-    return tools
+    bare = ({name: item for name, item in tool.items() if name != "type"} for tool in value)
+    functions = [tool.get("function", function) for tool, function in zip(value, bare, strict=True)]
+    if not all(isinstance(function, dict) and isinstance(function.get("name"), str) for function in functions):
+        return None
+    return [{"type": "function", "function": function} for function in functions] or None
 
 
 def read_response(what: str, message: dict[str, Any], record: Record) -> str:
@@ -174,14 +158,11 @@ def is_withheld(message: Any) -> bool:
 def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[str, str]:
     """Return an assistant's or a user's message as (reasoning, text), both maybe empty.
 
-    Args:
-        what: the message's name, for errors.
-        message: its ``content`` is a string or a list of parts of type ``text`` and ``reasoning``, each joined; the
-            reasoning may stand in a field of its own. With calls of tools it may be null.
-        record: the record, for errors.
+    Its ``content`` is a string or a list of parts of type ``text`` and ``reasoning``, each joined; the reasoning may
+    stand in a field of its own. With calls of tools it may be null.
     """
     content = message.get("content")
-    apart = next((message[name] for name in REASONING_FIELDS if isinstance(message.get(name), str)), "")
+    apart = next((message[name] for name in _REASONING_FIELDS if isinstance(message.get(name), str)), "")
     if content is None and (message.get("tool_calls") or apart):
         return apart, ""
     if not isinstance(content, list):
@@ -189,30 +170,28 @@ def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[st
     reasoning, texts = [apart] if apart else [], []
     for number, part in enumerate(content):
         place = f"{what}.content[{number}]"
-        form = part.get("type") if isinstance(part, dict) else None
+        form = part.get("type") if isinstance(part, dict) else json_type(part)
         if form in ("text", "input_text", "output_text"):
             texts.append(record.checked_text(f"{place}.text", part.get("text")))
-        elif form == "reasoning":
-            if not part.get("redacted"):  # else it is encrypted
-                reasoning.append(record.checked_text(f"{place}.reasoning", part.get("reasoning")))
-        else:
-            found = repr(form) if isinstance(part, dict) else json_type(part)
-            raise record.error(f'"{place}" is {found}, not text or reasoning, the only parts that are scored')
+        elif form != "reasoning":
+            raise record.error(f'"{place}" is {form!r}, not text or reasoning, the only parts that are scored')
+        elif not part.get("redacted"):  # else it is encrypted
+            reasoning.append(record.checked_text(f"{place}.reasoning", part.get("reasoning")))
     return "\n\n".join(reasoning), "".join(texts)
 
 
 def paths_of_texts(fields: Mapping[str, Any]) -> str:
     """Return the end of a message that asks for a field: the paths of the texts in a row of no known format."""
-    known = {name: value for name, value in fields.items() if name not in _KNOWN}
-    paths = list(islice(_paths_of_texts("", known, _DEPTH), _MOST_PATHS + 1))
-    return f": {', '.join(paths[:_MOST_PATHS])}{', …' if len(paths) > _MOST_PATHS else ''}" if paths else ""
+    known = {name: value for name, value in fields.items() if name not in KNOWN}
+    paths = list(_paths_of_texts("", known, _DEPTH))[:_MOST_PATHS]
+    return f": {', '.join(paths)}" if paths else ""
 
 
 def _paths_of_texts(path: str, value: Any, depth: int) -> Iterator[str]:
     """Yield the paths of the texts in a value, and of lists of texts or of objects with a text."""
     first = value[0] if isinstance(value, list) and value else value
     if isinstance(first, dict) and isinstance(value, list):
-        first = next((first[name] for name in ("text", "content", "response", "message") if name in first), None)
+        first = next((first[name] for name in _TEXT_FIELDS if name in first), None)
     if isinstance(first, str) or (isinstance(first, dict) and isinstance(value, list)):
         yield path
     if isinstance(value, dict) and depth:

@@ -7,6 +7,7 @@ prompt go by their id, and one id has one prompt and one reference.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -62,7 +63,10 @@ class Questions:
 
     def known(self, record: Record) -> Question | None:
         """Return the same, or None where the record has neither an id nor a prompt."""
-        prompt, references = _prompt(record), _references(record)
+        prompt = _prompt(record)
+        references: list[str] = []
+        with suppress(RecordError):  # of what is no reference: labelling refuses it where it is needed
+            references = record.references
         if record.id is None and prompt is None:
             return None
         question = None if record.id is None else self._by_id.get(record.id)
@@ -88,12 +92,9 @@ class Questions:
     def merged(self) -> str | None:
         """Return in words how many records have the prompt of another id; None without any."""
         merged = [each for those in self._by_prompt.values() for each in those if each.has_other_ids]
-        if not merged:
-            return None
-        return (
-            f"{sum(each.records for each in merged):,} records have the prompt of another id: they count as samples of "
-            f"{len(merged):,} question{'s' * (len(merged) != 1)}"
-        )
+        records = sum(each.records for each in merged)
+        samples = f"they count as samples of {len(merged):,} question{'s' * (len(merged) != 1)}"
+        return f"{records:,} records have the prompt of another id: {samples}" if merged else None
 
     def _with_prompt(self, prompt: str | None, references: list[str]) -> Question | None:
         """Return the question that has a prompt and these references, else the first one that agrees."""
@@ -110,33 +111,18 @@ class Questions:
         return question
 
 
-def prompt_digest(record: Record) -> str | None:
-    """Return a digest of the first there is of ``question``, ``messages`` and ``prompt``."""
-    if record.get("question") is not None:
-        text = record.text("question").encode()
-    elif record.get("messages") is not None:
-        # Logs give each turn an id of its own
-        text = encode_value([[turn["role"], turn["content"]] for turn in record.split_messages()[0]])
-    elif record.get("prompt") is not None:
-        text = record.text("prompt").encode()
-    else:
-        return None
-    return blake2b(text, digest_size=16).hexdigest()
-
-
 def _prompt(record: Record) -> str | None:
-    """Return the digest of a record's prompt; None for what is none, where an id tells the question."""
+    """Return a digest of the first there is of ``question``, ``messages`` and ``prompt``; None without any."""
+    name = next((name for name in ("question", "messages", "prompt") if record.get(name) is not None), None)
     try:
-        return prompt_digest(record)
+        if name is None:
+            return None
+        if name == "messages":  # logs give each turn an id of its own
+            text = encode_value([[turn["role"], turn["content"]] for turn in record.split_messages()[0]])
+        else:
+            text = record.text(name).encode()
     except RecordError:
         if record.id is None:
             raise
-        return None
-
-
-def _references(record: Record) -> list[str]:
-    """Return a record's references; none for what is none, which labelling refuses where it is needed."""
-    try:
-        return record.references
-    except RecordError:
-        return []
+        return None  # the id tells the question
+    return blake2b(text, digest_size=16).hexdigest()

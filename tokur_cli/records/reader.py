@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import jsonlines
 
-from tokur_cli.records.arrays import array_elements, object_values
+from tokur_cli.records.arrays import elements
 from tokur_cli.records.encoding import not_utf8, parse_json
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
-from tokur_cli.records.formats import FORMATS, NATIVE, Format, Given, recognise
-from tokur_cli.records.formats.base import Adapter, Note
-from tokur_cli.records.formats.everyday import complete, split
-from tokur_cli.records.formats.requests import RequestFile
+from tokur_cli.records.formats import FORMATS, Format, Given, recognise
+from tokur_cli.records.formats.base import Items, Note, RequestFile
+from tokur_cli.records.formats.everyday import complete
 from tokur_cli.records.mapping import FieldMapping
-from tokur_cli.records.published.rows import is_published, published_rows, records_of
+from tokur_cli.records.published import is_published, published_rows, records_of
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import (
     BOM,
@@ -31,11 +32,9 @@ from tokur_cli.records.streams import (
 )
 
 AUTO = "auto"
-_ARRAY = re.compile(rb"\s*\[\s*(\{|\Z|\]\s*\Z)")
-_NUMBERED = re.compile(rb'\s*\{\s*"\d+"\s*:\s*\{')  # an object of rows by their numbers, as OpenCompass writes
-_TABLES = ((b"PAR1", "a Parquet", ".parquet"), (b"ARROW1", "an Arrow", ".arrow"))
-_CSV_HEADER = re.compile(rb'("?[\w .-]*"?)([,;\t]"?[\w .-]+"?)+')
-_COLUMNS = {b"question", b"prompt", b"response", b"answer", b"input", b"output", b"reference", b"text", b"id", b"label"}
+# An array, or an object of rows by their numbers, as OpenCompass writes
+_ROWS = re.compile(rb'\s*(\[\s*(\{|\Z|\]\s*\Z)|\{\s*"\d+"\s*:\s*\{)')
+_CSV_HEADER = re.compile(r'("?[\w .-]*"?)([,;\t]"?[\w .-]+"?)+')
 
 
 def _unsaid(_: str) -> None:
@@ -49,10 +48,11 @@ def read_records(
     mapping: FieldMapping = FieldMapping(),  # noqa: B008 - immutable
     requests: str | None = None,
     filter: str | None = None,
+    whole: bool = False,
     max_line: int = MAX_LINE,
     note: Note = _unsaid,
-) -> Iterator[Record | RecordError]:
-    """Read records one at a time.
+) -> Items:
+    """Read records one at a time, and for each bad row an error in its place, so that one never ends the stream.
 
     A row that tokur wrote (it has a ``tokur`` object) is taken as it is in every format.
 
@@ -62,11 +62,9 @@ def read_records(
         mapping: where fields stand that the format does not tell.
         requests: the file of the requests that the rows answer, for formats that keep the prompts there.
         filter: the filter whose rows are read, for formats that have a row for each of several.
+        whole: whether a row that holds a list of samples is one record, its question.
         max_line: the longest row in bytes; a longer one is an error in its place.
         note: called with what is to be said of the input, such as rows that were passed over.
-
-    Yields:
-        Records, and for each bad row an error in its place, so that one bad row never ends the stream.
 
     Raises:
         UsageError: there is no such format; while iterating: the format takes no requests, or has no such filter.
@@ -77,17 +75,6 @@ def read_records(
     if requests == path == STDIN:
         raise UsageError("records and --requests cannot both be read from standard input")
 
-    def read() -> Iterator[Record | RecordError]:
-        asked = None if requests is None else RequestFile(display_name(requests), in_order, by_id, counts)
-        rows = read_rows(path, max_line, note)
-        yield from _adapted(rows, display_name(path), FORMATS.get(format), mapping, Given(asked, filter), note)
-
-    def in_order() -> Iterator[Record | RecordError]:
-        return read_records(str(requests), max_line=max_line)
-
-    def by_id() -> Iterator[Record | RecordError]:
-        return read_rows(str(requests), max_line)
-
     def counts() -> tuple[int, int] | None:
         names = (path, str(requests))
         if not all(map(is_regular_file, names)):
@@ -95,25 +82,25 @@ def read_records(
         rows, asked = (sum(1 for _ in read_rows(name, max_line)) for name in names)
         return rows, asked
 
-    return read()
+    asked = requests and RequestFile(
+        display_name(requests),
+        lambda: read_records(requests, max_line=max_line),
+        lambda: read_rows(requests, max_line),
+        counts,
+    )
+    given = Given(asked or None, filter, mapping.response, whole)
+    return _adapted(read_rows(path, max_line, note), display_name(path), FORMATS.get(format), mapping, given, note)
 
 
-def read_rows_of(rows: Iterable[Any], source: str, note: Note = _unsaid) -> Iterator[Record | RecordError]:
+def read_rows_of(rows: Iterable[Any], source: str, note: Note = _unsaid) -> Items:
     """Read records as :func:`read_records` does, from rows of Python."""
     return _adapted(records_of(enumerate(rows, start=1), source), source, None, FieldMapping(), Given(), note)
 
 
-def read_rows(path: str, max_line: int = MAX_LINE, note: Note = _unsaid) -> Iterator[Record | RecordError]:
+def read_rows(path: str, max_line: int = MAX_LINE, note: Note = _unsaid) -> Items:
     """Read a file's rows, whatever way it holds them: lines, an array's or an object's values, what a format has.
 
-    Args:
-        path: a file's name, or one that ``published_rows`` takes; ``-`` is standard input.
-        max_line: the longest row in bytes.
-        note: called with what is to be said of the file.
-
-    Yields:
-        Records, and errors in the place of rows that are not records or too long. The line of an array's element
-        is the one on which it begins, and its source names its index.
+    The line of an array's element is the one on which it begins, and its source names its index.
 
     Raises:
         TokurError: the file as a whole cannot be read.
@@ -124,26 +111,26 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = _unsaid) -> Iter
     source = display_name(path)
     with open_input(path) as stream:
         head = stream.peek().removeprefix(BOM)
-        for magic, form, ending in _TABLES:
-            if head.startswith(magic):
-                raise TokurError(f"{source}: is {form} file: give it by a name that ends in {ending}")
-        containers = (container for form in FORMATS.values() for container in form.containers)
-        container = next((container for container in containers if container.recognises(head)), None)
+        if head.startswith((b"PAR1", b"ARROW1")):
+            raise TokurError(f"{source}: is a table: give it by a name that ends in .parquet or .arrow")
+        containers = (pair for form in FORMATS.values() for pair in form.containers)
+        container = next((read for is_one, read in containers if is_one(head)), None)
         if container is not None:
-            said = lambda words: note(f"{source}: {words}")  # noqa: E731
-            for name, line, text in container.rows(stream, source, max_line, said):
-                yield _parsed(text, name, line, max_line)
-        elif _ARRAY.match(head):
-            for index, (line, text) in enumerate(array_elements(stream, source, None, max_line)):
-                yield _parsed(text, f"{source}[{index}]", line, max_line)
-        elif _NUMBERED.match(head):
-            for line, name, text in object_values(stream, source, max_line):
-                yield _parsed(text, f"{source}[{name}]", line, max_line)
+            named = container(stream, source, max_line, lambda words: note(f"{source}: {words}"))
+        elif _ROWS.match(head):
+            found = elements(stream, source, None, max_line)
+            named = ((f"{source}[{label}]", line, text) for line, label, text in found)
         else:
             yield from _read_json_lines(stream, source, max_line)
+            return
+        for name, line, text in named:
+            try:
+                yield RecordError(too_long(max_line), name, line) if text is None else Record.parse(text, name, line)
+            except RecordError as error:
+                yield error
 
 
-def _read_json_lines(stream: io.BufferedReader, source: str, max_line: int) -> Iterator[Record | RecordError]:
+def _read_json_lines(stream: io.BufferedReader, source: str, max_line: int) -> Items:
     lines = BoundedLines(stream, source, max_line)
     reader = jsonlines.Reader(lines, loads=parse_json)
     while True:
@@ -157,74 +144,35 @@ def _read_json_lines(stream: io.BufferedReader, source: str, max_line: int) -> I
         except jsonlines.InvalidLineError as error:
             cause = error.__cause__
             message = not_utf8(cause) if isinstance(cause, UnicodeDecodeError) else str(cause)
-            hint = _hint(error.line) if lines.number == 1 else ""
-            yield RecordError(message + hint, source, lines.number)
+            yield RecordError(message + (_hint(error.line) if lines.number == 1 else ""), source, lines.number)
 
 
 def _hint(line: str | bytes) -> str:
     """Return the end of the message about a file's first line: what the file may be, and how it becomes JSON lines."""
-    line = (line if isinstance(line, bytes) else line.encode()).removeprefix(BOM).strip()
-    if line == b"{":
+    text = (line if isinstance(line, str) else line.decode("utf-8", "replace")).lstrip("\ufeff").strip()
+    if text == "{":
         return "; each record is one line: jq -c . puts an object on one, jq -c '.results[]' each of the rows in it"
-    cells = [cell.strip(b'"').lower() for cell in re.split(rb"[,;\t]", line)]
-    if len(cells) > 1 and _CSV_HEADER.fullmatch(line) and not _COLUMNS.isdisjoint(cells):
-        return "; it looks like CSV, which is read by a name that ends in .csv, with commas, or in .tsv, with tabs"
-    return ""
+    return "; CSV is read by a name that ends in .csv or .tsv" if _CSV_HEADER.fullmatch(text) else ""
 
 
-def _parsed(text: bytes | None, source: str, line: int, max_line: int) -> Record | RecordError:
-    if text is None:
-        return RecordError(too_long(max_line), source, line)
-    try:
-        return Record.parse(text, source, line)
-    except RecordError as error:
-        return error.with_traceback(None)
-
-
-def _adapted(
-    rows: Iterable[Record | RecordError],
-    source: str,
-    form: Format | None,
-    mapping: FieldMapping,
-    given: Given,
-    note: Note,
-) -> Iterator[Record | RecordError]:
-    adapter: Adapter | None = None
-    is_mapped, count = mapping != FieldMapping(), 0
-    for position, row in enumerate(rows):
-        count += 1
-        if isinstance(row, RecordError):
-            yield row
-            continue
-        if form is None or adapter is None:
-            form = form or recognise(row.fields)
-            _check_given(form, given, source)
-            adapter = form.new_adapter(given)
-        try:
-            is_ours = NATIVE.recognises(row.fields)
-            holds_samples = form.holds_samples and not (is_ours and mapping.response is None)
-            for one in split(row, mapping.response) if holds_samples else [row]:
-                for record in [one] if is_ours else adapter.read(one, position):
-                    yield _completed(record, mapping if is_mapped else None)
-        except RecordError as error:
-            yield error
-    for words in adapter.finish(count) if adapter else ():
-        note(f"{source}: {words}")
-
-
-def _check_given(form: Format, given: Given, source: str) -> None:
-    """Refuse what rows of this format have no use for."""
+def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMapping, given: Given, note: Note) -> Items:
+    """Yield what rows become, in the format of the first good one where none is given."""
+    bad = 0
+    for row in rows:
+        if isinstance(row, Record):
+            break
+        yield row
+        bad += 1
+    else:
+        return
+    form = form or recognise(row.fields)
     if given.requests is not None and not form.takes_requests:
         raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
     if given.filter is not None and not form.takes_filter:
         raise UsageError(f"{source}: rows of the format {form.name} are of no filters")
-
-
-def _completed(record: Record | RecordError, mapping: FieldMapping | None) -> Record | RecordError:
-    """Return a record with what the user's fields and those of everyday names say."""
-    try:
-        if isinstance(record, RecordError):
-            return record
-        return complete(record if mapping is None else mapping.apply(record))
-    except RecordError as error:
-        return error
+    given = replace(given, before=bad)
+    for record in form.read(chain([row], rows), given, lambda words: note(f"{source}: {words}")):
+        try:
+            yield record if isinstance(record, RecordError) else complete(mapping.apply(record))
+        except RecordError as error:
+            yield error

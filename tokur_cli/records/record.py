@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from tokur_cli.records.encoding import encode_value, json_type, parse_json
@@ -21,7 +20,6 @@ SCHEMA = 1
 """The version of the ``tokur`` object that this code reads and writes."""
 WINDOW_BYTES = 32_000_000
 """How much text records may have that are held together; one record may be longer."""
-_TOO_MANY = 2**63
 # What scoring writes there
 _SCORED = ("scores", "run", "tokens", "steps", "step_by", "alternatives", "withheld", "certificate")
 
@@ -72,8 +70,7 @@ class Record:
         try:
             return cls.parse(encode_value(row), source, number)
         except TypeError as error:
-            where = f'"{name}" ' if (name := _unsaid(row)) is not None else ""
-            raise RecordError(f"{where}cannot be written as JSON: {error}", source, number) from None
+            raise RecordError(f"cannot be written as JSON: {error}", source, number) from None
         except RecursionError:
             raise RecordError("is nested too deeply to be read", source, number) from None
 
@@ -81,8 +78,13 @@ class Record:
         """Return a record of its own with the same fields and place."""
         return Record(dict(self.fields), self.source, self.line, self.size)
 
+    def without(self, *names: str) -> Record:
+        """Return a record that lacks these fields."""
+        kept = {name: value for name, value in self.fields.items() if name not in names}
+        return Record(kept, self.source, self.line, self.size)
+
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the parsed value of a field, or the default."""
+        """Return the value of a field, or the default."""
         return self.fields.get(name, default)
 
     def set(self, name: str, value: Any) -> None:
@@ -92,9 +94,22 @@ class Record:
         if is_new and "tokur" in self.fields:
             self.fields["tokur"] = self.fields.pop("tokur")
 
+    def encode(self) -> bytes:
+        """Return the record as one line of JSON, without the line end."""
+        try:
+            return encode_value(self.fields)
+        except RecursionError:
+            raise self.error("is nested too deeply to be written") from None
+
+    def identity(self, *computed: str) -> bytes:
+        """Return what tells the record from others: all values but ``tokur`` and other computed fields."""
+        return encode_value(self.without("tokur", *computed).fields, sort_keys=True)
+
     def error(self, message: str) -> RecordError:
         """Return an error about this record, with its place."""
         return RecordError(message, self.source, self.line)
+
+    # --- what is checked ---
 
     def text(self, name: str) -> str:
         """Return the field as a string that can be tokenized and printed."""
@@ -115,56 +130,28 @@ class Record:
             ) from None
         return value
 
-    @property
-    def tokur(self) -> dict[str, Any]:
-        """A copy of what tokur computed for this record; empty if nothing yet.
+    def number(self, what: str, value: Any) -> float | None:
+        """Return a number as a float; None for null and for what is too large for one; ``what`` names it in errors."""
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self.error(f"{what} is {json_type(value)}, not a number")
+        try:
+            return number if math.isfinite(number := float(value)) else None
+        except OverflowError:
+            return None
 
-        The objects in it are copies too, the lists are shared: replace those, and :meth:`set` the whole to keep it.
-        """
-        return {name: dict(item) if isinstance(item, dict) else item for name, item in self._computed().items()}
-
-    def computed(self, name: str, default: Any = None) -> Any:
-        """Return one of the values under ``tokur``, to be read only; the default without it."""
-        return self._computed().get(name, default)
-
-    def settings(self, name: str) -> dict[str, Any]:
-        """Return one of the objects of settings under ``tokur``, to be read only; empty without it."""
-        value = self.computed(name)
-        return value if isinstance(value, dict) else {}
-
-    def _computed(self) -> dict[str, Any]:
-        if "tokur" not in self.fields:
-            return {}
-        value = self.fields["tokur"]
-        if not isinstance(value, dict):
-            raise self.error(f'"tokur" is {json_type(value)}, not an object')
-        schema = value.get("schema", 1)
-        if type(schema) is not int or schema < 1:
-            found = schema if type(schema) is int else json_type(schema)
-            raise self.error(f'"tokur.schema" is {found}, not a version number from 1')
-        if schema > SCHEMA:
-            raise self.error(
-                f'"tokur" was written with schema {schema}, but this version of tokur reads up to schema {SCHEMA}: '
-                "update tokur"
-            )
-        return value
-
-    @property
-    def unscored(self) -> dict[str, Any]:
-        """A copy of ``tokur`` without what an earlier scoring left there."""
-        return {"schema": SCHEMA} | {name: value for name, value in self.tokur.items() if name not in _SCORED}
+    # --- the fields of a question and its response ---
 
     @property
     def id(self) -> str | None:
         """The record's id; an integer as its decimal digits."""
         value = self.fields.get("id")
-        if value is None:
-            return None
         if isinstance(value, float) and value.is_integer():  # as pandas writes a column with gaps
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
-        return self.checked_text("id", value)
+        return None if value is None else self.checked_text("id", value)
 
     @property
     def references(self) -> list[str]:
@@ -184,8 +171,7 @@ class Record:
     @property
     def reference(self) -> str | None:
         """The gold answer to be shown: of several, all with ``or`` between them."""
-        references = self.references
-        return " or ".join(references) if references else None
+        return " or ".join(self.references) or None
 
     def split_messages(self) -> tuple[list[dict[str, Any]], str | None]:
         """Return the turns of ``messages`` that are the prompt, and the response's text if they end with it.
@@ -226,17 +212,13 @@ class Record:
             return Prompt(messages=messages, tools=read_tools(self.fields.get("tools")))
         if self.fields.get("question") is not None:
             return Prompt(question=self.text("question"))
-        if isinstance(self.fields.get("prompt"), dict):
-            texts = paths_of_texts(self.fields)
-            raise self.error(f'"prompt" is an object, not a string; --question-field names another field{texts}')
-        if self.fields.get("prompt") is not None:
+        if isinstance(self.fields.get("prompt"), str):
             return Prompt(text=self.text("prompt"))
-        from tokur_cli.records.formats import without_prompt  # which imports this module
-
+        if not {"custom_id", "object", "choices"}.isdisjoint(self.fields):  # of a service's answers
+            raise self.error("has no prompt: give the file of what was asked with --requests")
         raise self.error(
-            without_prompt(self.fields)
-            or 'has no prompt: it needs "question", "messages" or "prompt"; --question-field names another field'
-            + paths_of_texts(self.fields)
+            'has no prompt: it needs "question", "messages" or "prompt"; --question-field names another field'
+            f"{paths_of_texts(self.fields)}"
         )
 
     @property
@@ -252,6 +234,41 @@ class Record:
             return self.split_messages()[0]
         return [{"role": "user", "content": self.checked_text("prompt", prompt)}] if isinstance(prompt, str) else []
 
+    # --- what tokur computed, or a log told ---
+
+    @property
+    def tokur(self) -> dict[str, Any]:
+        """A copy of what tokur computed for this record; empty if nothing yet.
+
+        The objects in it are copies too, the lists are shared: replace those, and :meth:`set` the whole to keep it.
+        """
+        return {name: dict(item) if isinstance(item, dict) else item for name, item in self._computed().items()}
+
+    def computed(self, name: str, default: Any = None) -> Any:
+        """Return one of the values under ``tokur``, to be read only; the default without it."""
+        return self._computed().get(name, default)
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """Return one of the objects of settings under ``tokur``, to be read only; empty without it."""
+        value = self.computed(name)
+        return value if isinstance(value, dict) else {}
+
+    def _computed(self) -> dict[str, Any]:
+        value = self.fields.get("tokur", {})
+        if not isinstance(value, dict):
+            raise self.error(f'"tokur" is {json_type(value)}, not an object')
+        schema = value.get("schema", SCHEMA)
+        if type(schema) is not int or schema < 1:
+            raise self.error(f'"tokur.schema" is {schema!r}, not a version number from 1')
+        if schema > SCHEMA:
+            raise self.error(f'"tokur" was written with schema {schema}; this tokur reads up to {SCHEMA}: update tokur')
+        return value
+
+    @property
+    def unscored(self) -> dict[str, Any]:
+        """A copy of ``tokur`` without what an earlier scoring left there."""
+        return {"schema": SCHEMA} | {name: value for name, value in self.tokur.items() if name not in _SCORED}
+
     @property
     def scores(self) -> dict[str, Any]:
         """What tokur scored, by the score's name; :meth:`number` checks each. Empty if there is nothing."""
@@ -260,21 +277,14 @@ class Record:
             raise self.error(f'"tokur.scores" is {json_type(scores)}, not an object')
         return scores or {}
 
-    def number(self, what: str, value: Any) -> float | None:
-        """Return a number as a float; None for null and for what is too large for one; ``what`` names it in errors."""
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self.error(f"{what} is {json_type(value)}, not a number")
-        try:
-            return number if math.isfinite(number := float(value)) else None
-        except OverflowError:
-            return None
-
     @property
     def token_ids(self) -> list[int] | None:
         """The response's token ids if the record carries them."""
         return self._token_ids("token_ids")
+
+    def _token_ids(self, name: str) -> list[int] | None:
+        value = self.computed(name)
+        return None if value is None else check_token_ids(f'"tokur.{name}"', value, self)
 
     @property
     def token_strings(self) -> list[str | bytes] | None:
@@ -292,42 +302,12 @@ class Record:
     def sample(self) -> int:
         """Which of a question's N responses this is, from 0."""
         value = self.computed("sample", 0)
-        if type(value) is not int or not 0 <= value < _TOO_MANY:
+        if type(value) is not int or not 0 <= value < 2**63:
             found = value if type(value) is int else json_type(value)
             raise self.error(f'"tokur.sample" is {found}, not a whole number from 0')
         return value
-
-    def encode(self) -> bytes:
-        """Return the record as one line of JSON, without the line end."""
-        try:
-            return encode_value(self.fields)
-        except RecursionError:
-            raise self.error("is nested too deeply to be written") from None
-
-    def identity(self, *computed: str) -> bytes:
-        """Return what tells the record from others: all values but ``tokur`` and other computed fields."""
-        return encode_value(self.without("tokur", *computed).fields, sort_keys=True)
-
-    def without(self, *names: str) -> Record:
-        """Return a record that lacks these fields."""
-        kept = {name: value for name, value in self.fields.items() if name not in names}
-        return Record(kept, self.source, self.line, self.size)
-
-    def _token_ids(self, name: str) -> list[int] | None:
-        value = self.computed(name)
-        return None if value is None else check_token_ids(f'"tokur.{name}"', value, self)
 
 
 def size_of(item: Any) -> int:
     """Return how much text a record has, in bytes; 0 for anything else that stands in a stream."""
     return item.size if isinstance(item, Record) else 0
-
-
-def _unsaid(row: Any) -> str | None:
-    """Return the name of a field that cannot be written as JSON; None if it is not that of a single one."""
-    for name, value in row.items() if isinstance(row, Mapping) else ():
-        try:
-            encode_value(value)
-        except TypeError:
-            return str(name)
-    return None

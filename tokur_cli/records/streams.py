@@ -19,7 +19,6 @@ MAX_LINE = 64_000_000
 
 _BUFFER = 1 << 16
 _COMPRESSED_CHUNK = 1 << 12  # small, since zstd can swell a byte to 30 kB
-_MOST_BLANK = 1_000_000  # bytes in a row: an archive of some kilobytes may hold gigabytes of them
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a byte from 0x50 to 0x5f; what pzstd writes begins so
@@ -42,10 +41,8 @@ def is_regular_file(path: str) -> bool:
 def open_input(path: str) -> io.BufferedReader:
     """Open a file for reading, decompressed.
 
-    gzip (also of several members) and zstd (also of several frames) are recognised by their first bytes.
-
-    Args:
-        path: a file's name; ``-`` is standard input, which is not closed with the stream.
+    gzip (also of several members) and zstd (also of several frames) are recognised by their first bytes. Standard input
+    is not closed with the stream.
 
     Raises:
         TokurError: it cannot be opened; later, on reading: the archive is cut short or corrupt (after all that comes
@@ -101,7 +98,6 @@ class BoundedLines:
         while self._within:
             rest = self._stream.readline(_BUFFER)
             self._within = bool(rest) and not rest.endswith(b"\n")
-        blank = 0
         while line := self._stream.readline(self._max + 1):
             self.number, self.size = self.number + 1, len(line)
             if len(line) > self._max and not line.endswith(b"\n"):
@@ -109,21 +105,13 @@ class BoundedLines:
                 raise RecordError(too_long(self._max), self._name, self.number)
             if not line.isspace() and line != BOM:
                 return line.rstrip(b"\r\n")
-            blank += len(line)
-            if blank > _MOST_BLANK:
-                raise TokurError(f"{self._name}:{self.number}: holds more than 1 MB of blank lines in a row")
         raise StopIteration
 
 
 def too_long(max_line: int) -> str:
     """Return the message for a line, element or archive member of more bytes than that."""
-    return f"is longer than {in_bytes(max_line)}: raise --set max_line to read it"
-
-
-def in_bytes(count: int) -> str:
-    """Return a number of bytes in the largest unit that leaves no fraction: ``64 MB``."""
-    units = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
-    return next((f"{count // size:,} {unit}" for size, unit in units if count % size == 0), f"{count:,} bytes")
+    size = f"{max_line / 1e6:g} MB" if max_line >= 1_000_000 else f"{max_line:,} bytes"
+    return f"is longer than {size}: raise --set max_line to read it"
 
 
 def _open_file(path: str, name: str) -> io.BufferedReader:
@@ -146,13 +134,9 @@ def _open_file(path: str, name: str) -> io.BufferedReader:
 
 
 class _Archive(io.RawIOBase):
-    """An archive's contents, member after member.
+    """An archive's contents, member after member, as they come; zstandard's own reader takes a cut archive as whole.
 
-    Args:
-        compressed: the archive, which is closed with this.
-        form: what it is called.
-        new: makes a decompressor of one member: ``decompress(data)``, ``eof``, ``unused_data``.
-        name: the file's name, for messages.
+    ``new`` makes a decompressor of one member: ``decompress(data)``, ``eof``, ``unused_data``.
     """
 
     def __init__(self, compressed: IO[bytes], form: str, new: Callable[[], Any], name: str) -> None:
@@ -166,16 +150,16 @@ class _Archive(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            compressed = self._unused or cast(io.BufferedReader, self._compressed).read1(_COMPRESSED_CHUNK)
-            if not compressed:
-                if self._member is None:
-                    return 0
+            data = self._unused or cast(io.BufferedReader, self._compressed).read1(_COMPRESSED_CHUNK)
+            if not data and self._member is None:
+                return 0
+            if not data:
                 raise TokurError(f"{self._name}: the {self._form} data is cut short: the file is not complete")
-            self._decompress(compressed)
-        data = self._ready[: len(buffer)]
-        self._ready = self._ready[len(data) :]
-        buffer[: len(data)] = data
-        return len(data)
+            self._decompress(data)
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
 
     def close(self) -> None:
         self._compressed.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,7 +11,6 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from tokur_cli import __version__
-from tokur_cli.records.encoding import parse_object
 from tokur_cli.records.errors import TokurError
 
 T = TypeVar("T")
@@ -23,28 +23,27 @@ def read_json(path: str, kind: type[T], made_by: str) -> T:
         path: the file.
         kind: a dataclass. Fields with a default may be missing, the default of ``schema`` or ``format`` is the newest
             one, and ``__post_init__`` may raise ValueError where values do not go together.
-        made_by: the command that writes such a file, up to its name.
+        made_by: the command that writes such a file.
 
     Raises:
-        TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown, there twice or of another
-            type.
+        TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown or of another type.
     """
     try:
         with open(path, encoding="utf-8") as file:
-            values = parse_object(file.read())
+            values = json.load(file)
         for name in ("schema", "format"):
-            newest, written = getattr(kind, name, None), values.get(name)
+            newest, written = getattr(kind, name, None), values.get(name) if isinstance(values, dict) else None
             if newest is not None and type(written) is int and written > newest:
                 raise TokurError(
                     f"{path}: has {name} {written}, and this tokur ({__version__}) reads up to {newest}: update tokur"
                 )
         result: T = typed(values, kind)
     except (FileNotFoundError, NotADirectoryError):
-        raise TokurError(f"{path}: there is no such file; `{made_by} {path}` writes one") from None
+        raise TokurError(f"{path}: there is no such file; `{made_by}` writes one") from None
     except OSError as error:
         raise TokurError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise TokurError(f"{path}: {error}; write it again with `{made_by} {path}`") from None
+        raise TokurError(f"{path}: {error}; write it again with `{made_by}`") from None
     return result
 
 
@@ -52,12 +51,12 @@ def typed(value: Any, kind: Any, name: str = "it") -> Any:
     """Return a JSON value as what an annotation says: lists as tuples, objects as dataclasses.
 
     Args:
-        value: as parsed; numbers are finite.
+        value: as parsed.
         kind: Any, None, a literal, a union, bool, int, float, str, a tuple, a mapping with text as keys, a dataclass.
         name: of the value, for messages.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: it is something else; a number is not finite.
     """
     origin, args = get_origin(kind), get_args(kind)
     if kind is Any or (kind in (NoneType, bool, int, str) and type(value) is kind):
@@ -84,6 +83,5 @@ def typed(value: Any, kind: Any, name: str = "it") -> Any:
         for each in wanted:
             if each.name not in value and each.default is MISSING and each.default_factory is MISSING:
                 raise ValueError(f'"{each.name}" is missing')
-        built = {key: typed(item, hints[key], f'"{key}"') for key, item in value.items()}
-        return kind(**built)  # type: ignore[operator]
+        return kind(**{key: typed(item, hints[key], f'"{key}"') for key, item in value.items()})  # type: ignore[operator]
     raise ValueError(f"{name} should be {getattr(kind, '__name__', kind) if origin is None else kind}")

@@ -192,7 +192,7 @@ def read_calibration(path: str) -> Calibration:
         TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown, there twice or not what it
             must be.
     """
-    return read_json(path, Calibration, "tokur evaluate GRADED --fit")
+    return read_json(path, Calibration, f"tokur evaluate GRADED --fit {path}")
 
 
 def _logistic(value: float) -> float:

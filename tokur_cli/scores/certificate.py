@@ -174,4 +174,4 @@ def read_certificate(path: str) -> Certificate:
         TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown, there twice or not what it
             must be.
     """
-    return read_json(path, Certificate, "tokur evaluate LABELLED --certify 5% -o")
+    return read_json(path, Certificate, f"tokur evaluate LABELLED --certify 5% -o {path}")

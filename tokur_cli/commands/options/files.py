@@ -11,7 +11,7 @@ from typing import Any
 from tokur_cli.commands.options.relations import names_of
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_files, check_writable
-from tokur_cli.records.published.rows import file_behind
+from tokur_cli.records.published import file_behind
 from tokur_cli.records.streams import STDIN
 
 Names = Callable[[Any], Iterable[str | None]]

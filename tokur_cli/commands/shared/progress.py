@@ -11,7 +11,7 @@ from threading import Timer
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.shared.errors import say
-from tokur_cli.records.published.rows import is_published
+from tokur_cli.records.published import is_published
 from tokur_cli.records.streams import STDIN, is_regular_file
 
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ def read_description(folder: str) -> PosteriorDescription:
     """
     path = Path(folder, DESCRIPTION)
     try:
-        return read_json(str(path), PosteriorDescription, "tokur perturb -o")
+        return read_json(str(path), PosteriorDescription, f"tokur perturb -o {folder}")
     except UsageError as error:
         raise TokurError(f"{path}: {error}") from None
 

@@ -5,29 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tokur_cli.records.formats.base import Adapter, Format, Given
+from tokur_cli.records.formats import conversations, datasets
+from tokur_cli.records.formats.base import Format, Given
 from tokur_cli.records.formats.chat_api import CALLS, COMPLETIONS, OPENAI_BATCH
-from tokur_cli.records.formats.conversations import ALPACA, INPUT_OUTPUT, LLM, OPENCOMPASS, SHAREGPT
-from tokur_cli.records.formats.datasets import (
-    CHOICES,
-    GSM8K,
-    GYM,
-    HUMANEVAL,
-    MATH,
-    MESSAGES,
-    PROMPT_COMPLETION,
-    SVAMP,
-)
+from tokur_cli.records.formats.everyday import MODELS, SAMPLES, VERDICTS, row_format
 from tokur_cli.records.formats.inspect import INSPECT
 from tokur_cli.records.formats.lm_eval import LM_EVAL
+from tokur_cli.records.prompt import KNOWN
+from tokur_cli.records.record import Record
 
-NATIVE = Format(
+NATIVE = row_format(
     "tokur",
     "tokur's own: id, question (or messages, or prompt), response, reference",
     lambda fields: isinstance(fields.get("tokur"), dict),
-    lambda given: Adapter(lambda record: iter((record,))),
+    lambda record: record,
     logprobs=("logprobs",),
-    holds_samples=True,
 )
 
 FORMATS: dict[str, Format] = {
@@ -39,27 +31,49 @@ FORMATS: dict[str, Format] = {
         CALLS,
         LM_EVAL,
         INSPECT,
-        HUMANEVAL,
-        SVAMP,
-        MATH,
-        GYM,
-        CHOICES,
-        GSM8K,
-        LLM,
-        PROMPT_COMPLETION,
-        MESSAGES,
-        SHAREGPT,
-        ALPACA,
-        OPENCOMPASS,
-        INPUT_OUTPUT,
+        datasets.HUMANEVAL,
+        datasets.SVAMP,
+        datasets.MATH,
+        datasets.GYM,
+        datasets.CHOICES,
+        datasets.GSM8K,
+        conversations.LLM,
+        datasets.PROMPT_COMPLETION,
+        datasets.MESSAGES,
+        conversations.SHAREGPT,
+        conversations.ALPACA,
+        conversations.OPENCOMPASS,
+        conversations.INPUT_OUTPUT,
     )
 }
 """Every format by name, for ``--format`` and its help; the first that recognises a stream's first row is taken."""
+
+# What a field of such a name holds is no reference
+_SETTLED = frozenset((
+    *KNOWN, *SAMPLES, *MODELS, "prompt", "response", "completion", "system", "tools", "input", "output", "logprobs",
+    "pred", "preds", "finish_reason", "finish_reasons", "source", "dataset", "split", "subject", "level", "type",
+    "category", "difficulty", "topic", "task", "index", "sample", "seed", "timestamp", "created_at", "usage",
+))  # fmt: skip
 
 
 def recognise(fields: Mapping[str, Any]) -> Format:
     """Return the format of rows with these fields; tokur's own if no other fits."""
     return next((form for form in FORMATS.values() if form.recognises(fields)), NATIVE)
+
+
+def maybe_references(record: Record) -> list[str]:
+    """Return the fields that may hold the reference of a response that has neither one nor a verdict."""
+    fields = {name: value for name, value in record.fields.items() if name != "tokur"}
+    is_labelled = fields.get("reference") is not None or any(name in fields for name in VERDICTS)
+    is_log = isinstance(fields.get("source"), dict) or {"prompt", "messages"} <= fields.keys()
+    is_log = is_log or recognise(fields).name not in ("tokur", "messages")
+    if is_labelled or is_log or not isinstance(fields.get("response"), str):
+        return []
+    return [
+        name
+        for name, value in fields.items()
+        if name not in _SETTLED and type(value) in (str, int, float, list) and value not in ("", [])
+    ]
 
 
 def verdicts_of(fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -69,9 +83,4 @@ def verdicts_of(fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     return said, any(form.failed(fields) for form in formats)
 
 
-def without_prompt(fields: Mapping[str, Any]) -> str:
-    """Return what to say of a record that has no prompt, where its format knows; else an empty text."""
-    return next(filter(None, (form.without_prompt(fields) for form in FORMATS.values())), "")
-
-
-__all__ = ["FORMATS", "NATIVE", "Format", "Given", "recognise", "verdicts_of", "without_prompt"]
+__all__ = ["FORMATS", "NATIVE", "Format", "Given", "maybe_references", "recognise", "verdicts_of"]

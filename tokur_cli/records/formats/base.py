@@ -1,24 +1,34 @@
-"""What the adapters of foreign formats share."""
+"""What the formats share: how one is declared, and how a row becomes a record."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tokur_cli.records.encoding import encode_value, json_type
+from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.formats.requests import RequestFile
 from tokur_cli.records.record import SCHEMA, Record
 
-Adapt = Callable[[Record], Iterator["Record | RecordError"]]
-"""Turns a row into records with tokur's fields; raises RecordError for a row that does not fit the format."""
-
-
+Items = Iterator[Record | RecordError]
+"""Records, and for each bad row an error in its place."""
 Note = Callable[[str], None]
 """Takes what is to be said of a stream."""
+
+
+@dataclass(frozen=True)
+class RequestFile:
+    """A file of requests: its name, its records in whatever format they are, its rows as they stand there.
+
+    ``counts`` tells how many rows and how many requests there are; None where that cannot be known beforehand.
+    """
+
+    name: str
+    records: Callable[[], Items]
+    rows: Callable[[], Items]
+    counts: Callable[[], tuple[int, int] | None]
 
 
 @dataclass(frozen=True)
@@ -28,51 +38,22 @@ class Given:
     Attributes:
         requests: the file of the requests that the rows answer.
         filter: which of a response's rows is read, where each filter wrote one.
+        samples: the path of the list of samples that ``--response-field`` names.
+        whole: whether a row of several samples is one record, its question.
+        before: how many bad rows came before the first one.
     """
 
     requests: RequestFile | None = None
     filter: str | None = None
+    samples: str | None = None
+    whole: bool = False
+    before: int = 0
 
 
-class Adapter:
-    """Turns the rows of one stream into records with tokur's fields: each by ``adapt``, unless there is more to it."""
+Container = Callable[[io.BufferedReader, str, int, Note], Iterator[tuple[str, int, bytes | None]]]
+"""Reads a file of a format's own, by its stream, its name and the longest row in bytes.
 
-    def __init__(self, adapt: Adapt) -> None:
-        self._adapt = adapt
-
-    def read(self, row: Record, position: int) -> Iterator[Record | RecordError]:
-        """Yield what a row becomes.
-
-        Args:
-            row: the row.
-            position: how many rows were before it, bad ones included.
-
-        Raises:
-            RecordError: the row does not fit the format.
-        """
-        return self._adapt(row)
-
-    def finish(self, count: int) -> Iterator[str]:
-        """Yield what is to be said of the stream, once all of its ``count`` rows were read.
-
-        Raises:
-            TokurError: its rows were not what was asked for.
-        """
-        return iter(())
-
-
-@dataclass(frozen=True)
-class Container:
-    """A file that holds a format's rows otherwise than as JSON lines or as a JSON array.
-
-    Attributes:
-        recognises: whether a file is one, by its first bytes.
-        rows: reads a stream, with its name for messages, the longest row in bytes, and whom to tell what is to be said
-            of the file: yields each row's name, its line and its JSON text on one line, None for one that is too long.
-    """
-
-    recognises: Callable[[bytes], bool]
-    rows: Callable[[io.BufferedReader, str, int, Note], Iterator[tuple[str, int, bytes | None]]]
+Yields each row's name, its line and its JSON text, None for one that is too long."""
 
 
 @dataclass(frozen=True)
@@ -83,56 +64,44 @@ class Format:
         name: what ``--format`` calls it.
         description: one line for the help text.
         recognises: whether rows with these fields are in this format.
-        new_adapter: makes the adapter for one stream.
+        read: turns the rows of one stream, errors among them, into records with tokur's fields.
         takes_requests: whether the prompts may come from a second file.
         takes_filter: whether a response may have rows of several filters.
         verdicts: what a row's own program says of right and wrong, by the path to each; for rows of this format.
         failed: whether a row says that judging it failed, so that a verdict that is missing is null.
         logprobs: paths to the log-probabilities of its records, ``*`` for each of a list; ``logprobs`` reads them.
-        containers: the files of its own in which such rows come.
-        without_prompt: what to say of a record that has no prompt; an empty text of one that is not of this format.
-        holds_samples: whether a row may hold a list of responses, each read as if it stood in a row of its own.
+        containers: files of its own, each recognised by its first bytes.
     """
 
     name: str
     description: str
     recognises: Callable[[Mapping[str, Any]], bool]
-    new_adapter: Callable[[Given], Adapter]
+    read: Callable[[Items, Given, Note], Items]
     takes_requests: bool = False
     takes_filter: bool = False
     verdicts: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda fields: {}
     failed: Callable[[Mapping[str, Any]], bool] = lambda fields: False
     logprobs: tuple[str, ...] = ()
-    containers: tuple[Container, ...] = ()
-    without_prompt: Callable[[Mapping[str, Any]], str] = lambda fields: ""
-    holds_samples: bool = False
+    containers: tuple[tuple[Callable[[bytes], bool], Container], ...] = ()
 
 
-def row_format(
-    name: str,
-    description: str,
-    recognises: Callable[[Mapping[str, Any]], bool],
-    adapt: Callable[[Record], Record],
-    **more: Any,
-) -> Format:
-    """Return a format in which every row is one record and says all there is to know.
+def each(rows: Items, form: str, adapt: Callable[[Record], Iterable[Record | RecordError]]) -> Items:
+    """Yield what rows become; errors, and rows that tokur wrote, stay as they are.
 
-    A row with one verdict is labelled by it, and one whose judging failed has the label null, whatever others say.
+    ``adapt`` takes a row for what it should be: where it lacks a field, or one is of another type, it is no such row.
     """
-
-    def adapter(row: Record) -> Iterator[Record | RecordError]:
-        yield labelled_by_row(form, row, adapt(row))
-
-    form = Format(name, description, recognises, lambda given: Adapter(adapter), holds_samples=True, **more)
-    return form
-
-
-def labelled_by_row(form: Format, row: Record, record: Record) -> Record:
-    """Return the record of a row, labelled by the row's only verdict; null where judging it failed."""
-    said = [None] if form.failed(row.fields) else list(form.verdicts(row.fields).values())
-    if len(said) == 1:
-        add_label(record, said[0])
-    return record
+    for row in rows:
+        if isinstance(row, RecordError) or isinstance(row.get("tokur"), dict):
+            yield row
+            continue
+        try:
+            yield from adapt(row)
+        except RecordError as error:
+            yield error
+        except KeyError as error:
+            yield row.error(f'is no {form} row: "{error.args[0]}" is missing')
+        except (TypeError, ValueError, AttributeError, LookupError):
+            yield row.error(f"is no {form} row: one of its fields is of another type")
 
 
 def with_fields(record: Record, **fields: Any) -> Record:
@@ -164,25 +133,6 @@ def add_label(record: Record, value: Any) -> None:
     record.set("correct" if value is None or isinstance(value, bool) else "quality", value)
 
 
-def required(record: Record, name: str, form: str, *types: type) -> Any:
-    """Return a row's field of one of these types."""
-    if name not in record.fields:
-        raise record.error(f'is not {article(form)} row: "{name}" is missing')
-    return typed(record, f'"{name}"', record.fields[name], form, *types)
-
-
-def article(form: str) -> str:
-    """Return a format's name with its article."""
-    return f"{'an' if form[0] in 'aeio' or form.startswith('lm') else 'a'} {form}"
-
-
-def typed(record: Record, what: str, value: Any, form: str, *types: type) -> Any:
-    """Return the value if it is of one of these types."""
-    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise record.error(f"is not {article(form)} row: {what} is {json_type(value)}")
-    return value
-
-
 def spelled(record: Record, name: str) -> Any:
     """Return a reference as text: a number or boolean as JSON spells it, anything else as it is."""
     value = record.get(name)
@@ -192,3 +142,8 @@ def spelled(record: Record, name: str) -> Any:
 def whole_number(value: float) -> str:
     """Return a number as people write it: 51.0 is ``51``, 0.5 stays ``0.5``."""
     return str(int(value)) if isinstance(value, int) or value.is_integer() else json.dumps(value)
+
+
+def dicts(value: Any) -> list[dict[str, Any]]:
+    """Return the objects in a list; none of what is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

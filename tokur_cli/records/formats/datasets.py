@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from string import ascii_uppercase
 from typing import Any
 
-from tokur_cli.records.formats.base import required, row_format, spelled, typed, whole_number, with_fields
+from tokur_cli.records.formats.base import spelled, whole_number, with_fields
+from tokur_cli.records.formats.everyday import row_format
 from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import Record
 
@@ -18,43 +19,37 @@ _LOWERED = ("How ", "What ", "Which ", "Who ", "When ", "Where ")
 
 
 def _adapt_messages(record: Record) -> Record:
-    required(record, "messages", "messages", list)
     _, answer = record.split_messages()
     return record if answer is None else with_fields(record, response=answer)
 
 
 def _adapt_prompt_completion(record: Record) -> Record:
-    form = "prompt-completion"
-    prompt = required(record, "prompt", form, str, list)
-    completion = required(record, "completion", form, str, list)
+    prompt, completion = record.fields["prompt"], record.fields["completion"]
     if isinstance(completion, list):
-        if len(completion) != 1 or not isinstance(completion[0], dict) or completion[0].get("role") != "assistant":
-            raise record.error(f'is not a {form} row: "completion" is not a single assistant turn')
-        completion = read_response("completion[0]", completion[0], record)
-    if isinstance(prompt, str):
-        return with_fields(record, response=completion)
-    return with_fields(record, messages=prompt, response=completion)
+        (turn,) = completion
+        if turn["role"] != "assistant":
+            raise record.error('is no prompt-completion row: "completion" is no assistant\'s turn')
+        completion = read_response("completion[0]", turn, record)
+    if not isinstance(prompt, str):
+        return with_fields(record, messages=prompt, response=completion)
+    return with_fields(record, response=record.checked_text("completion", completion))
 
 
 def _adapt_gsm8k(record: Record) -> Record:
-    required(record, "question", "gsm8k", str)
-    _, mark, final = required(record, "answer", "gsm8k", str).rpartition("####")
+    _, mark, final = record.text("answer").rpartition("####")
     if not mark:
-        raise record.error('is not a gsm8k row: "answer" has no final answer after "####"')
-    return with_fields(record, reference=final.strip())
+        raise record.error('is no gsm8k row: "answer" has no final answer after "####"')
+    return with_fields(record, question=record.text("question"), reference=final.strip())
 
 
 def _adapt_math(record: Record) -> Record:
-    fields: dict[str, Any] = {"question": required(record, "problem", "math", str)}
+    fields: dict[str, Any] = {"question": record.text("problem")}
     if record.get("reference") is None:  # where there is one, the answer or solution may be the model's own
         if "answer" in record.fields:
-            required(record, "answer", "math", str, int, float)
             fields["reference"] = spelled(record, "answer")
         else:
-            fields["reference"] = _last_boxed(record, required(record, "solution", "math", str))
-    if "unique_id" in record.fields:
-        fields["id"] = required(record, "unique_id", "math", str, int)
-    return with_fields(record, **fields)
+            fields["reference"] = _last_boxed(record, record.text("solution"))
+    return with_fields(record, **fields, id=record.get("unique_id", record.get("id")))
 
 
 def _last_boxed(record: Record, solution: str) -> str:
@@ -65,12 +60,11 @@ def _last_boxed(record: Record, solution: str) -> str:
         depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if depth == 0:
             return solution[start + len("\\boxed{") : start + len("\\boxed") + brace.start()]
-    raise record.error('is not a math row: it has no "answer", and its "solution" no complete \\boxed{…}')
+    raise record.error('is no math row: it has no "answer", and its "solution" no complete \\boxed{…}')
 
 
 def _adapt_svamp(record: Record) -> Record:
-    body = required(record, "Body", "svamp", str).strip()
-    question = required(record, "Question", "svamp", str).strip()
+    body, question = record.text("Body").strip(), record.text("Question").strip()
     fields: dict[str, Any] = {"question": f"{body} {question}".strip()}
     if body and body[-1] not in ".!?,;:":
         # bodies often end in an if-clause that the question completes, without the comma between them
@@ -79,66 +73,38 @@ def _adapt_svamp(record: Record) -> Record:
             question = question[0].lower() + question[1:]
         fields["question"] = f"{body}{',' if is_clause else '.'} {question}"
     if "Answer" in record.fields and record.get("reference") is None:
-        answer = required(record, "Answer", "svamp", int, float, str)
+        answer = record.fields["Answer"]
         fields["reference"] = answer if isinstance(answer, str) else whole_number(answer)
-    if "ID" in record.fields:
-        fields["id"] = required(record, "ID", "svamp", str, int)
-    return with_fields(record, **fields)
+    return with_fields(record, **fields, id=record.get("ID", record.get("id")))
 
 
 def _adapt_humaneval(record: Record) -> Record:
-    task = required(record, "task_id", "humaneval", str, int)
-    return with_fields(record, id=task, question=required(record, "prompt", "humaneval", str))
+    return with_fields(record, id=record.fields["task_id"], question=record.text("prompt"))
 
 
 def _adapt_choices(record: Record) -> Record:
     """Return a question with its choices under the letters A, B, …; the reference is the right one's letter."""
-    form = CHOICES.name
-    question, (name, texts, labels) = required(record, "question", form, str), _choices(record)
-    if not 1 < len(texts) <= len(ascii_uppercase):
-        raise record.error(f'is not a {form} row: "{name}" has {len(texts)} choices')
+    name, key = (next((name for name in names if name in record.fields), names[-1]) for names in (_LISTS, _KEYS))
+    found, answer = record.fields[name], record.fields[key]
+    values, labels = (found["text"], found["label"]) if isinstance(found, dict) else (found, None)
+    texts = [value if isinstance(value, str) else whole_number(value) for value in values]
     letters = ascii_uppercase[: len(texts)]
+    if not 1 < len(texts) == len(letters) == len(labels or letters):
+        raise record.error(f'is no choices row: "{name}" has {len(texts)} choices, or not a label for each')
     lettered = "\n".join(f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True))
-    key = _one_of(record, _KEYS)
-    answer = typed(record, f'"{key}"', record.fields[key], form, str, int)
     if isinstance(answer, int):
         places = {answer} & set(range(len(texts)))
-        if not isinstance(record.fields[name], dict):  # numbers may be the choices themselves
-            places |= {place for place, value in enumerate(record.fields[name]) if value == answer}
+        if labels is None:  # numbers may be the choices themselves
+            places |= {place for place, value in enumerate(values) if value == answer}
     else:
         places = {place for place, label in enumerate(labels or letters) if label == answer}
         if key != "answerKey":  # which is always a label
             places |= {place for place, text in enumerate(texts) if text == answer}
     if len(places) != 1 and answer not in ("", -1):  # where the answers of a test are kept secret
         which = "several" if places else f"none of the {len(texts)}"
-        raise record.error(f'is not a {form} row: "{key}" is {json.dumps(answer)}, which is {which} of "{name}"')
-    return with_fields(record, question=f"{question}\n{lettered}", reference=letters[places.pop()] if places else None)
-
-
-def _choices(record: Record) -> tuple[str, list[str], list[str] | None]:
-    """Return the name of the field that has the choices, their texts and, where they have any, their labels."""
-    form, name = CHOICES.name, _one_of(record, _LISTS)
-    found = typed(record, f'"{name}"', record.fields[name], form, list, dict)
-    parts = {"": found}
-    if isinstance(found, dict):
-        parts = {".text": found.get("text"), ".label": found.get("label")}
-    for part, values in parts.items():
-        for place, value in enumerate(typed(record, f'"{name}{part}"', values, form, list)):
-            typed(record, f'"{name}{part}[{place}]"', value, form, str, *(() if part == ".label" else (int, float)))
-    texts = [text if isinstance(text, str) else whole_number(text) for text in next(iter(parts.values()))]
-    labels = parts.get(".label")
-    if labels is not None and len(labels) != len(texts):
-        raise record.error(f'is not a {form} row: "{name}" has {len(texts)} texts and {len(labels)} labels')
-    return name, texts, labels
-
-
-def _one_of(record: Record, names: Sequence[str]) -> str:
-    """Return the first of the names that the row has a field of."""
-    for name in names:
-        if name in record.fields:
-            return name
-    wanted = " or ".join(f'"{name}"' for name in names)
-    raise record.error(f"is not a {CHOICES.name} row: {wanted} is missing")
+        raise record.error(f'is no choices row: "{key}" is {json.dumps(answer)}, which is {which} of "{name}"')
+    question, reference = f"{record.text('question')}\n{lettered}", letters[places.pop()] if places else None
+    return with_fields(record, question=question, reference=reference)
 
 
 def _has_choices(fields: Mapping[str, Any]) -> bool:
@@ -149,8 +115,7 @@ def _has_choices(fields: Mapping[str, Any]) -> bool:
 
 
 def _adapt_gym(record: Record) -> Record:
-    question = required(record, "question", GYM.name, str)
-    return with_fields(record, question=question, reference=required(record, "answer", GYM.name, str, type(None)))
+    return with_fields(record, question=record.text("question"), reference=record.fields["answer"])
 
 
 def _is_gym(fields: Mapping[str, Any]) -> bool:

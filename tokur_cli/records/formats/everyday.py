@@ -3,61 +3,48 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tokur_cli.records.formats.base import whole_number, with_tokur
+from tokur_cli.records.formats.base import Format, each, whole_number, with_tokur
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.prompt import read_response
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import SCHEMA, Record
 
 SAMPLES = (
     *("samples", "responses", "outputs", "completions", "generations", "resps", "code", "sampled_responses"),
     "choices",  # of a chat service, not of a multiple choice
 )
 """Fields that may hold the responses to one question."""
-REFERENCES = (
+_REFERENCES = (  # beside a response; the ones that can mean nothing else first
     *("gold", "gold_answer", "ground_truth", "gt", "target", "expected", "expected_output", "expectedOutput"),
     *("answer", "solution", "label"),
 )
-"""Fields that may hold the reference, beside a response; the ones that can mean nothing else first."""
 MODELS = ("model", "model_name", "model_id")
+VERDICTS = ("correct", "is_correct", "score", "scores", "quality", "acc")
 _TEXTS = ("text", "content", "response")
-_VERDICTS = ("correct", "is_correct", "score", "scores", "quality", "acc")
-_PARALLEL = (*_VERDICTS, "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
+_PARALLEL = (*VERDICTS, "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
 _COLUMN = re.compile(r"(response|sample|completion|output|generation)s?[ _.-]?([0-9]+)")
 _NO_LABELS = {"correct", "incorrect", "true", "false", "right", "wrong", "pass", "fail", "passed", "failed"}
 
 
-def samples_field(fields: Mapping[str, Any], named: str | None = None) -> str | None:
-    """Return the path of the list that holds the responses to a row's question; None where there is none.
-
-    Args:
-        fields: the row's.
-        named: the path that ``--response-field`` names.
-    """
-    if named is not None:
-        try:
-            return named if isinstance(value_at(fields, named), list) else None
-        except LookupError:
-            return None
-    if isinstance(fields.get("response"), str):
-        return None
-    return next((name for name in SAMPLES if _is_samples(name, fields.get(name))), None)
-
-
-def _is_samples(name: str, value: Any) -> bool:
-    is_list = isinstance(value, list) and bool(value) and all(map(is_sample, value))
-    return is_list and (name != "choices" or all(isinstance(item, dict) for item in value))
-
-
-def is_sample(item: Any) -> bool:
-    """Return whether a value is a response: a text, a list of one, or an object that has it."""
-    if isinstance(item, list):
-        return len(item) == 1 and isinstance(item[0], str)
-    if isinstance(item, dict):
-        return isinstance(item.get("message"), dict) or any(isinstance(item.get(name), str) for name in _TEXTS)
-    return isinstance(item, str)
+def row_format(
+    name: str,
+    description: str,
+    recognises: Callable[[Mapping[str, Any]], bool],
+    adapt: Callable[[Record], Record],
+    **more: Any,
+) -> Format:
+    """Return a format of which each row is a question with one response or a list of them, and says all there is."""
+    return Format(
+        name,
+        description,
+        recognises,
+        lambda rows, given, note: each(
+            rows, name, lambda row: map(adapt, [row] if given.whole else split(row, given.samples))
+        ),
+        **more,
+    )
 
 
 def split(row: Record, named: str | None = None) -> list[Record]:
@@ -65,13 +52,16 @@ def split(row: Record, named: str | None = None) -> list[Record]:
 
     What other lists of the same length say of the responses goes with each: verdicts, log-probabilities.
 
+    Args:
+        row: the row.
+        named: the path of the list that ``--response-field`` names.
+
     Raises:
-        RecordError: an item of the list that ``--response-field`` names is no response.
+        RecordError: the list that is named is empty, or an item of it is no response.
     """
-    columns = {} if named is not None or "response" in row.fields else _columns(row.fields)
-    if columns:
+    if named is None and (columns := _columns(row.fields)):
         return [_sample(row, number, text, {}) for number, text in columns.items()]
-    path = samples_field(row.fields, named)
+    path = _path_of_samples(row.fields, named)
     if path is None:
         return [row]
     items = value_at(row.fields, path)
@@ -84,7 +74,7 @@ def split(row: Record, named: str | None = None) -> list[Record]:
     }
     rows = []
     for number, item in enumerate(items):
-        if not is_sample(item):
+        if not _is_sample(item):
             raise row.error(f'"{path}[{number}]" is no text, and no object with text, content or response')
         own = {name: values[number] for name, values in beside.items()}
         if path in row.fields:
@@ -98,9 +88,35 @@ def split(row: Record, named: str | None = None) -> list[Record]:
 def _columns(fields: Mapping[str, Any]) -> dict[int, str]:
     """Return the responses in columns such as ``response_0`` and ``response_1``, by their numbers from 0."""
     found = [(match[1], int(match[2]), name) for name in fields if (match := _COLUMN.fullmatch(name))]
-    of_one = sorted((number, name) for kind, number, name in found if kind == found[0][0])
-    texts = {place: fields[name] for place, (_, name) in enumerate(of_one) if isinstance(fields[name], str)}
-    return texts if len(of_one) > 1 else {}
+    of_one = [fields[name] for kind, _, name in sorted(found) if kind == found[0][0]]
+    is_several = len(of_one) > 1 and "response" not in fields
+    return {place: text for place, text in enumerate(of_one) if isinstance(text, str) and is_several}
+
+
+def _path_of_samples(fields: Mapping[str, Any], named: str | None) -> str | None:
+    """Return the path of the list that holds the responses to a row's question; None where there is none."""
+    if named is not None:
+        try:
+            return named if isinstance(value_at(fields, named), list) else None
+        except LookupError:
+            return None
+    if isinstance(fields.get("response"), str):
+        return None
+    for name in SAMPLES:
+        items = fields.get(name)
+        is_list = isinstance(items, list) and bool(items) and all(map(_is_sample, items))
+        if is_list and (name != "choices" or all(isinstance(item, dict) for item in items)):
+            return name
+    return None
+
+
+def _is_sample(item: Any) -> bool:
+    """Return whether a value is a response: a text, a list of one, or an object that has it."""
+    if isinstance(item, list):
+        return len(item) == 1 and isinstance(item[0], str)
+    if isinstance(item, dict):
+        return isinstance(item.get("message"), dict) or any(isinstance(item.get(name), str) for name in _TEXTS)
+    return isinstance(item, str)
 
 
 def _text_of(row: Record, what: str, item: Any) -> str:
@@ -117,7 +133,7 @@ def _sample(row: Record, number: int, text: str, own: dict[str, Any]) -> Record:
     for name, value in own.items():
         one.set(name, value)
     one.set("response", text)
-    verdict = next((own[name] for name in _VERDICTS if own.get(name) is not None), None)
+    verdict = next((own[name] for name in VERDICTS if own.get(name) is not None), None)
     if verdict in (0, 1) and ("correct" in own or "correct" not in one.fields):
         one.set("correct", bool(verdict))
     reason = own.get("finish_reason")
@@ -133,17 +149,14 @@ def complete(record: Record) -> Record:
     is_chat = isinstance(fields.get("messages"), list)
     is_answered = isinstance(fields.get("response"), str) or (is_chat and record.split_messages()[1] is not None)
     if fields.get("reference") is None and (is_answered or _is_of_triviaqa(fields.get("answer"))):
-        references = (_reference(name, fields.get(name)) for name in (REFERENCES if is_answered else ("answer",)))
+        references = (_reference(name, fields.get(name)) for name in (_REFERENCES if is_answered else ("answer",)))
         found = next((reference for reference in references if reference is not None), None)
         if found is not None:
             record.set("reference", found)
-    if not is_answered:
-        return record
-    computed = record.tokur
-    if "model" not in computed:
+    if is_answered and record.computed("model") is None:
         model = next((fields[name] for name in MODELS if isinstance(fields.get(name), str) and fields[name]), None)
         if model is not None:
-            record.set("tokur", {"schema": 1, **computed, "model": model})
+            record.set("tokur", {"schema": SCHEMA, **record.tokur, "model": model})
     return record
 
 
@@ -161,14 +174,15 @@ def _reference(name: str, value: Any) -> str | list[str] | None:
         if len(texts) < len(value) or not texts:
             return None
         return texts[0] if len(texts) == 1 else texts
-    if isinstance(value, bool):
-        return None if name == "label" else str(value).lower()
-    if isinstance(value, (int, float)):
-        return None if name == "label" else whole_number(value)
+    if isinstance(value, (bool, int, float)) and name == "label":
+        return None
+    if isinstance(value, (bool, int, float)):
+        return str(value).lower() if isinstance(value, bool) else whole_number(value)
     if not isinstance(value, str) or not value.strip():
         return None
     if "####" in value:  # of GSM8K
         return value.rpartition("####")[2].strip() or None
-    if name == "solution" and "\\boxed" not in value:
-        return None
-    return None if name == "label" and value.strip().lower() in _NO_LABELS else value
+    is_none = (name == "solution" and "\\boxed" not in value) or (
+        name == "label" and value.strip().lower() in _NO_LABELS
+    )
+    return None if is_none else value

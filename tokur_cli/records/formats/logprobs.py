@@ -44,30 +44,26 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
 
     Read are, where the formats have them, the ``logprobs`` of chat completions (``content``), of completions
     (``tokens``, ``token_logprobs``, ``top_logprobs``), a list of tokens, and the ``output`` of the Responses API.
+
+    Raises:
+        RecordError: there are none, or they are no log-probabilities of this response's tokens.
     """
     what, found = _find(record)
     if isinstance(found, dict) and isinstance(found.get("tokens"), list):
         rows = _rows_of_completions(record, what, found)
     else:
-        listed = found.get("content") if isinstance(found, dict) else found
-        if not isinstance(listed, list):
+        rows = found.get("content") if isinstance(found, dict) else found
+        if not isinstance(rows, list):
             raise record.error(f'"{what}" is {json_type(found)} without a list of tokens')
-        rows = listed
     if not rows:
         raise record.error(f'"{what}" holds no tokens')
     tokens = [_read(record, f"{what}, token {number}", row) for number, row in enumerate(rows, start=1)]
-    _check_believable(record, what, rows, tokens)
-    return tokens
-
-
-def _check_believable(record: Record, what: str, rows: list[Any], tokens: list[LoggedToken]) -> None:
-    """Refuse numbers that are no log-probabilities of this response's tokens."""
     known = [token.logprob for token in tokens if token.logprob is not None]
     if known and rows[0].get("logprob") is None:
         raise record.error(f'"{what}" has none for its first token, as where the prompt is echoed before the response')
-    others = (number for token in tokens for number in token.likeliest)
-    if len(known) > 1 and not any(known) and not any(number < 0 for number in others):
+    if len(known) > 1 and not any(known) and not any(number < 0 for token in tokens for number in token.likeliest):
         raise record.error(f'"{what}" is 0 for every token, as of a service that reports none, or after its sampling')
+    return tokens
 
 
 def _find(record: Record) -> tuple[str, Any]:
@@ -97,37 +93,37 @@ def _at(fields: Any, place: str) -> Any:
 def _rows_of_completions(record: Record, what: str, logprobs: dict[str, Any]) -> list[Any]:
     """Return parallel lists as a list of tokens in the form of chat completions."""
     numbers, likeliest = (logprobs.get(name) or [] for name in ("token_logprobs", "top_logprobs"))
-    if not isinstance(numbers, list):
-        raise record.error(f'"{what}.token_logprobs" is {json_type(numbers)}, not a list')
-    if not isinstance(likeliest, list) or not all(top is None or isinstance(top, dict) for top in likeliest):
+    if not isinstance(numbers, list) or not isinstance(likeliest, list):
+        raise record.error(f'"{what}" holds "token_logprobs" or "top_logprobs" that are no lists')
+    if not all(top is None or isinstance(top, dict) for top in likeliest):
         raise record.error(f'"{what}.top_logprobs" is no list of objects')
+    tops = ([{"token": name, "logprob": value} for name, value in (top or {}).items()] for top in likeliest)
     return [
-        {
-            "token": token,
-            "logprob": number,
-            "top_logprobs": [{"token": name, "logprob": value} for name, value in (top or {}).items()],
-        }
-        for token, number, top in itertools.zip_longest(logprobs["tokens"], numbers, likeliest)
+        {"token": token, "logprob": number, "top_logprobs": top}
+        for token, number, top in itertools.zip_longest(logprobs["tokens"], numbers, tops)
     ]
 
 
 def _read(record: Record, what: str, row: Any) -> LoggedToken:
     if not isinstance(row, dict) or not isinstance(row.get("token"), str):
         raise record.error(f'{what}: is no object with "token" and "logprob"')
-    text = _text_of(row)
     logprob = _number(record, f"{what}: logprob", row.get("logprob"))
     top = row.get("top_logprobs") or []
     if not isinstance(top, list) or not all(isinstance(other, dict) for other in top):
-        raise record.error(f"{what}: top_logprobs is {json_type(top)}, not a list of objects")
+        raise record.error(f"{what}: top_logprobs is no list of objects")
     listed = [(other, _number(record, f"{what}: top_logprobs", other.get("logprob"))) for other in top]
     known = [(other, number) for other, number in listed if number is not None]
     _check_mass(record, f"{what}: top_logprobs", known)
-    is_own = [(other.get("token"), number) == (row["token"], logprob) for other, number in known]
-    if known and is_own[0] and _came_for_itself([number for _, number in known]):
-        known = known[1:]
+    if known and (known[0][0].get("token"), known[0][1]) == (row["token"], logprob):
+        # vLLM puts the sampled token first, whether it is one of the likeliest or not. Where it is less likely than all
+        # others, or alone, and not more likely than all that are not listed, it may be there as the sampled one only
+        others = [number for _, number in known[1:]]
+        if known[0][1] < (min(others) if others else _LIKELIEST_OF_ALL):
+            del known[0]
     known.sort(key=lambda pair: -pair[1])
-    numbers, texts = tuple(number for _, number in known), tuple(_text_of(other) for other, _ in known)
-    return LoggedToken(text, logprob, numbers, texts)
+    return LoggedToken(
+        _text_of(row), logprob, tuple(number for _, number in known), tuple(_text_of(other) for other, _ in known)
+    )
 
 
 def _check_mass(record: Record, what: str, known: list[tuple[dict[str, Any], float]]) -> None:
@@ -135,35 +131,23 @@ def _check_mass(record: Record, what: str, known: list[tuple[dict[str, Any], flo
     mass = sum(math.exp(number) for _, number in known)
     if mass > _MOST_MASS:
         raise record.error(f"{what}: the probabilities sum to {mass:.3g}")
-    texts = [(_text_of(other), number) for other, number in known]
-    for text, times in Counter(texts).items():
+    for (text, _), times in Counter((_text_of(other), number) for other, number in known).items():
         # Pieces of characters that a service spells alike may have equal numbers
-        if times > 1 and text[0] and "\ufffd" not in text[0].decode("utf-8", "replace"):
-            raise record.error(f"{what}: lists the token {text[0].decode()!r} {times} times")
+        if times > 1 and text and "\ufffd" not in text.decode("utf-8", "replace"):
+            raise record.error(f"{what}: lists the token {text.decode()!r} {times} times")
 
 
 def _text_of(row: dict[str, Any]) -> bytes:
-    """Return a token's bytes; none where a service names no text."""
+    r"""Return a token's bytes; none where a service names no text.
+
+    OpenAI's completions write those that are no whole character as ``bytes:\xf0\x9f``.
+    """
+    token = row.get("token")
     if is_bytes(row.get("bytes")):
         return bytes(row["bytes"])
-    return _bytes_of(row["token"]) if isinstance(row.get("token"), str) else b""
-
-
-def _bytes_of(token: str) -> bytes:
-    r"""Return a token's bytes; OpenAI's completions write those that are no whole character as ``bytes:\xf0\x9f``."""
-    if _ESCAPED.fullmatch(token):
+    if isinstance(token, str) and _ESCAPED.fullmatch(token):
         return bytes.fromhex(token.removeprefix("bytes:").replace("\\x", ""))
-    return token.encode("utf-8", "surrogatepass")
-
-
-def _came_for_itself(listed: list[float]) -> bool:
-    """Return whether the first of a list may be there as the sampled token only.
-
-    vLLM puts the sampled token first, whether it is one of the likeliest or not. Where it is less likely than all the
-    others, or alone, and not more likely than all tokens together that are not listed, that cannot be told.
-    """
-    first, *others = listed
-    return first < min(others) if others else first < _LIKELIEST_OF_ALL
+    return token.encode("utf-8", "surrogatepass") if isinstance(token, str) else b""
 
 
 def _number(record: Record, what: str, value: Any) -> float | None:

@@ -1,68 +1,44 @@
-"""The requests that rows answer: a batch's are found by their id, others come in order."""
+"""The requests that rows answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.formats.base import RequestFile
 from tokur_cli.records.record import Record
 
 
-@dataclass(frozen=True)
-class RequestFile:
-    """A file of requests, which a format reads in the way in which it joins them with the rows.
+def requests_by_id(file: RequestFile) -> dict[str, Record]:
+    """Return a batch's requests by their ``custom_id``.
 
-    Attributes:
-        name: the file's name, for messages.
-        in_order: yields the records of the file, in whatever format they are.
-        rows: yields its rows as they stand there.
-        counts: tells how many rows and how many requests there are; None where that cannot be known beforehand.
+    Raises:
+        TokurError: the file cannot be read, holds a row that is not a request, or two requests with one id.
     """
-
-    name: str
-    in_order: Callable[[], Iterator[Record | RecordError]]
-    rows: Callable[[], Iterator[Record | RecordError]]
-    counts: Callable[[], tuple[int, int] | None]
-
-    def by_id(self) -> dict[str, Record]:
-        """Return a batch's requests by their ``custom_id``.
-
-        Raises:
-            TokurError: the file cannot be read, holds a row that is not a request, or two requests with one id.
-        """
-        requests: dict[str, Record] = {}
-        for row in self.rows():
-            try:
-                if isinstance(row, RecordError):
-                    raise row
-                identity = row.text("custom_id")
-            except RecordError as error:
-                raise TokurError(f"{error}; is this the batch's input file?") from None
-            if identity in requests:
-                raise TokurError(
-                    f"{self.name}:{row.line}: a second request with custom_id {identity!r}; the first is on line "
-                    f"{requests[identity].line}"
-                )
-            requests[identity] = row
-        return requests
+    requests: dict[str, Record] = {}
+    for row in file.rows():
+        try:
+            if isinstance(row, RecordError):
+                raise row
+            identity = row.text("custom_id")
+        except RecordError as error:
+            raise TokurError(f"{error}; is this the batch's input file?") from None
+        if identity in requests:
+            raise TokurError(f"{file.name}:{row.line}: a second request with custom_id {identity!r}")
+        requests[identity] = row
+    return requests
 
 
 def read_body(place: str, record: Record, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that hold the prompt of a request: ``messages`` and ``tools``, ``prompt`` or its token ids.
 
-    Args:
-        place: names the request, for errors.
-        record: the record that answers it, for errors.
-        body: the request to OpenAI's chat completions, completions or responses, or to Anthropic's messages.
+    It is one to OpenAI's chat completions, completions or responses, or to Anthropic's messages; ``place`` names it in
+    the errors of the record that answers it.
     """
     if "messages" in body or "input" in body:
         tools = body.get("tools")
-        tools = [_function(tool) for tool in tools] if isinstance(tools, list) else tools
-        for tool in tools if isinstance(tools, list) else []:
-            if isinstance(tool, dict) and tool.get("type") != "function":
-                raise record.error(f"{place} has the tool {tool.get('type')!r}; only functions can be named to a model")
+        tools = [_function(place, record, tool) for tool in tools] if isinstance(tools, list) else tools
         messages = body["messages"] if "messages" in body else _read_input(place, record, body)
         if body.get("system") is not None and isinstance(messages, list):  # where Anthropic's requests have it
             messages = [{"role": "system", "content": body["system"]}, *messages]
@@ -92,9 +68,13 @@ def _read_input(place: str, record: Record, body: Mapping[str, Any]) -> list[dic
     return [{"role": "system", "content": instructions}, *turns] if instructions is not None else turns
 
 
-def _function(tool: Any) -> Any:
+def _function(place: str, record: Record, tool: Any) -> Any:
     """Return the definition of a tool, Anthropic's in the form of OpenAI's."""
-    if not isinstance(tool, dict) or not isinstance(tool.get("input_schema"), dict):
+    if not isinstance(tool, dict):
         return tool
-    known = {name: tool[name] for name in ("name", "description") if name in tool}
-    return {"type": "function", "function": {**known, "parameters": tool["input_schema"]}}
+    if isinstance(tool.get("input_schema"), dict):
+        known = {name: tool[name] for name in ("name", "description") if name in tool}
+        return {"type": "function", "function": {**known, "parameters": tool["input_schema"]}}
+    if tool.get("type") != "function":
+        raise record.error(f"{place} has the tool {tool.get('type')!r}; only functions can be named to a model")
+    return tool

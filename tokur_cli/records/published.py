@@ -1,0 +1,237 @@
+"""Inputs that are no lines of JSON: data sets, tasks of Reasoning Gym, CSV, TSV, Parquet and Arrow files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+from urllib.parse import parse_qsl
+
+from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
+from tokur_cli.records.record import Record
+from tokur_cli.records.streams import MAX_LINE, display_name, open_input
+
+_HUB, _GYM = "hf:", "gym:"
+_CSV = tuple(form + packed for form in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
+_TABLES = (".parquet", ".arrow")
+_NAME = re.compile(r"(?P<path>[^:\[\]]+)(?::(?P<split>[^:\[\]]+))?(?:\[(?P<start>\d*):(?P<end>\d*)\])?")
+_SAVED = (("dataset_dict.json",), ("state.json", "dataset_info.json"))  # what save_to_disk writes beside the rows
+_LABELS = ("correct", "quality")
+_ROWS_AT_ONCE = 256
+
+
+def is_published(path: str) -> bool:
+    """Return whether an input's name is one that :func:`published_rows` reads."""
+    return path.startswith((_HUB, _GYM)) or path.endswith((*_TABLES, *_CSV)) or _is_saved(path)
+
+
+def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | RecordError]:
+    """Read the rows of ``hf:…``, ``gym:…``, a saved data set, a ``.parquet``, ``.arrow``, ``.csv`` or ``.tsv`` file.
+
+    A record's line is the row's number, from 1; in a CSV or TSV file it is the line on which the row begins. There,
+    ``max_line`` is the longest cell in bytes.
+
+    Raises:
+        TokurError: while iterating: the input as a whole cannot be read, or needs a library that is not there.
+    """
+    if path.endswith(_CSV):
+        return records_of(_csv_rows(path, max_line), path)
+    if path.startswith(_GYM):
+        rows = _gym_rows(path)
+    elif path.endswith(_TABLES) and not path.startswith(_HUB):
+        rows = _table_rows(path)
+    else:
+        rows = _data_set_rows(path)
+    return records_of(enumerate(rows, start=1), path)
+
+
+def records_of(rows: Iterable[tuple[int, Any]], source: str) -> Iterator[Record | RecordError]:
+    """Yield records made of numbered rows, and errors in the place of rows that JSON cannot say."""
+    for number, row in rows:
+        try:
+            yield row if isinstance(row, RecordError) else Record.of(row, source, number)
+        except RecordError as error:
+            yield error
+
+
+def file_behind(name: str) -> str | None:
+    """Return the file or the folder that an input's name means; None where it is none of this machine's."""
+    if name.startswith(_GYM):
+        return None
+    path = _parse(name)[0] if name.startswith(_HUB) else name
+    return path if not name.startswith(_HUB) or os.path.exists(path) else None
+
+
+# --- tables ---
+
+
+def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | RecordError]]:
+    """Yield (line on which it begins, row by the names in the first row) of a CSV or TSV file in UTF-8, packed or not.
+
+    Cells are text, so that an id ``007`` stays one; an empty cell is null, and the labels ``correct`` and ``quality``
+    are what they spell. A first column without a name is the index that pandas wrote.
+    """
+    source, form = display_name(path), "TSV" if ".tsv" in path[-8:] else "CSV"
+    csv.field_size_limit(max_cell)
+    with open_input(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+        reader = csv.reader(text, delimiter="\t" if form == "TSV" else ",", strict=True)
+        try:
+            names = [name or ("" if place else "index") for place, name in enumerate(next(reader, []))]
+            if len(set(names)) < len(names) or "" in names:
+                raise TokurError(f"{source}:1: the first row names the columns, each by another name; it is {names}")
+            if len(names) == 1 and re.search("[,;\t]", names[0]):
+                raise TokurError(f"{source}:1: has the one column {names[0]!r}: other signs stand between its cells")
+            line = reader.line_num + 1
+            for cells in reader:
+                if len(cells) == len(names):
+                    row = dict(zip(names, (cell or None for cell in cells), strict=True))
+                    labels = {name: _json_or_text(row[name].lower(), row[name]) for name in _LABELS if row.get(name)}
+                    yield line, row | labels
+                elif cells:
+                    yield line, RecordError(f"has {len(cells)} cells, but the first row has {len(names)}", source, line)
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise TokurError(f"{source}:{reader.line_num}: is not {form}: {error}") from None
+        except UnicodeDecodeError as error:  # found some lines ahead of the row that is read
+            raise TokurError(f"{source}: is not UTF-8: it holds the byte 0x{error.object[error.start]:02x}") from None
+
+
+def _json_or_text(text: str, otherwise: str | None = None) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text if otherwise is None else otherwise
+
+
+def _table_rows(path: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a Parquet file, or an Arrow file of either form, a few hundred as Python's objects at once."""
+    try:
+        from pyarrow import ArrowException, ArrowInvalid, OSFile, ipc
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise TokurError(f"{path}: such tables need pyarrow: pip install 'tokur[data]'") from None
+    with open_input(path):
+        pass  # which says what is wrong with a file that cannot be opened
+    try:
+        with ExitStack() as stack:
+            if path.endswith(".parquet"):
+                batches = stack.enter_context(ParquetFile(path)).iter_batches(_ROWS_AT_ONCE)
+            else:
+                file = stack.enter_context(OSFile(path))
+                try:
+                    table = stack.enter_context(ipc.open_file(file))
+                    batches = (table.get_batch(number) for number in range(table.num_record_batches))
+                except ArrowInvalid:  # the form that is read in order
+                    file.seek(0)
+                    batches = stack.enter_context(ipc.open_stream(file))
+            for batch in batches:
+                names = batch.schema.names
+                if len(set(names)) < len(names):
+                    raise TokurError(f"{path}: several of its columns have the same name; they are {names}")
+                for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+                    yield from batch.slice(start, _ROWS_AT_ONCE).to_pylist()
+    except (ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        raise TokurError(f"{path}: is no table that can be read: {reason}") from None
+
+
+# --- data sets and tasks ---
+
+
+def _is_saved(path: str) -> bool:
+    """Return whether a folder is a data set, or several splits of one, as ``save_to_disk`` writes it."""
+    return any(all(os.path.isfile(os.path.join(path, name)) for name in names) for names in _SAVED)
+
+
+def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a saved folder, or of ``hf:openai/gsm8k/main:test[100:200]``, streamed.
+
+    That is a data set of the hub or a local folder, the configuration and the split where there are several, and maybe
+    some of its rows.
+
+    Raises:
+        UsageError: the name has another form, or leaves open which configuration or split is meant.
+        TokurError: there is no such data set, it cannot be read, or the library is missing.
+    """
+    path, config, split, start, end = _parse(name) if name.startswith(_HUB) else (name, None, None, 0, None)
+    if os.path.isabs(path) and not os.path.isdir(path):
+        raise TokurError(f"{name}: there is no folder {path}")
+    try:
+        import datasets
+    except ImportError:
+        raise TokurError(f"{name}: data sets need the library datasets: pip install 'tokur[data]'") from None
+    import huggingface_hub
+
+    datasets.config.TORCH_AVAILABLE = False  # else rows are not read before torch is imported
+    datasets.disable_progress_bars()
+    for library in (datasets, huggingface_hub):
+        library.logging.set_verbosity_error()
+    try:
+        if _is_saved(path):
+            saved = datasets.load_from_disk(path)
+            held = saved if isinstance(saved, Mapping) else {str(saved.split or "all"): saved}
+            splits = {split: rows.with_format(None).to_iterable_dataset() for split, rows in held.items()}
+        else:
+            splits = datasets.load_dataset(path, config, streaming=True)
+        chosen = next(iter(splits)) if split is None and len(splits) == 1 else split
+        if chosen not in splits:
+            raise UsageError(f"{name}: name a split, such as hf:DATA:{next(iter(splits), 'train')}{there_are(splits)}")
+        rows = splits[chosen].skip(start)
+        yield from rows if end is None else rows.take(max(0, end - start))
+    except TokurError:
+        raise
+    except Exception as error:  # of the library, of what it reads files with, and of the network
+        lines = str(error).partition("Example of usage:")[0].split()
+        raise TokurError(f"{name}: cannot be read: {' '.join(lines) or type(error).__name__}") from None
+
+
+def _parse(name: str) -> tuple[str, str | None, str | None, int, int | None]:
+    """Return what ``hf:PATH[/CONFIG][:SPLIT][[START:END]]`` names: path, configuration, split, first row, last row."""
+    found = _NAME.fullmatch(name.removeprefix(_HUB))
+    if found is None:
+        raise UsageError(f"{name}: is not of the form hf:NAME[/CONFIG][:SPLIT], such as hf:openai/gsm8k/main:test")
+    path, config = found["path"].rstrip("/"), None
+    if path.startswith(("/", "./", "../", "~")) or os.path.exists(path):
+        path = os.path.abspath(os.path.expanduser(path))
+        if os.path.isfile(path):
+            raise UsageError(f"{name}: is a file, not a folder: leave the {_HUB} out")
+        if not os.path.exists(path) and os.path.isdir(os.path.dirname(path)) and os.path.dirname(path) != "/":
+            path, config = os.path.split(path)
+    elif path.count("/") > 1:
+        owner, data_set, config = path.split("/", 2)
+        path = f"{owner}/{data_set}"
+    return path, config, found["split"], int(found["start"] or 0), int(found["end"]) if found["end"] else None
+
+
+def _gym_rows(name: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of ``gym:zebra_puzzles?size=100&seed=1``, each with an ``id`` that tells how it was made.
+
+    The configuration is that of Reasoning Gym's ``create_dataset``; the seed is 0 by default.
+
+    Raises:
+        UsageError: there is no such task, or not with this configuration.
+        TokurError: the library is missing.
+    """
+    task, _, query = name.removeprefix(_GYM).partition("?")
+    try:
+        from reasoning_gym.factory import DATASETS, create_dataset
+    except ImportError:
+        raise TokurError(f"{name}: tasks of Reasoning Gym need its library: pip install 'tokur[gym]'") from None
+    if task not in DATASETS:
+        raise UsageError(f"{name}: Reasoning Gym has no such task{there_are(sorted(DATASETS), task)}")
+    config: dict[str, Any] = {"seed": 0}
+    try:
+        for key, text in parse_qsl(query, strict_parsing=bool(query), keep_blank_values=True):
+            config[key] = _json_or_text(text)
+        rows = create_dataset(task, **config)
+        count = len(rows)
+    except Exception as error:  # whatever a task makes of values that it does not expect
+        raise UsageError(f"{name}: {task} cannot be made so: {error}") from None
+    made_by = [f"{key}={value}" for key, value in config.items() if key != "size"]
+    for index in range(count):
+        yield {"id": "-".join([task, *made_by, str(index)]), **rows[index]}
