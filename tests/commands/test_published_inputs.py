@@ -30,7 +30,7 @@ def test_data_set_generate_reads_a_data_set_and_takes_it_up_again(data_set, tmp_
     code, _, err = run_tokur("generate", name, *arguments, "-o", out)
     assert (code, err) == (
         1,
-        f'tokur generate: {name}:3: is not a gsm8k row: "answer" has no final answer after "####"\n',
+        f'tokur generate: {name}:3: is no gsm8k row: "answer" has no final answer after "####"\n',
     )
     assert out.read_text() == expected
     out.write_text(expected.splitlines(keepends=True)[0])

@@ -130,6 +130,16 @@ def test_resume_refuses_another_input_before_anything_is_written_over(tmp_path, 
     assert (tmp_path / "out").read_bytes() == before
 
 
+def test_resume_refuses_a_record_that_was_left_out_before(tmp_path):
+    compute(lines_of(4), tmp_path / "out", bad=(2,))
+    before = (tmp_path / "out").read_bytes()
+    with pytest.raises(TokurError, match=r"in\.jsonl:2: is missing in .*out, though later records are there"):
+        compute(lines_of(4), tmp_path / "out", resume=True)
+    assert (tmp_path / "out").read_bytes() == before
+    compute(lines_of(5), tmp_path / "out", resume=True, bad=(2,))
+    assert (tmp_path / "out").read_bytes().count(b"\n") == 4
+
+
 def test_resume_names_a_corrupt_line_in_the_middle(tmp_path):
     compute(lines_of(3), tmp_path / "out")
     first, second, third = (tmp_path / "out").read_bytes().splitlines()

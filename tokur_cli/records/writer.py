@@ -169,15 +169,20 @@ class _Existing:
         self._size = 0  # of the records taken, in bytes
         self._tail = b""  # the unfinished line at the end, known when the records before it have been passed
         self._tail_line = 0
+        self._missing: dict[int, RecordError] = {}  # inputs that are not the next record here, by their hash
+        self._passed: dict[int, RecordError] = {}  # of these, the ones before an input that is here
         self._records = self._read() if is_resumed else iter(())
         self._advance()
 
     def take(self, record: Record) -> Record | None:
         """Return the next record if it is this input record's, and go on to the one after; else None."""
-        written = self._next
-        if written is None or self._next_identity != self._resuming.identity(record):
+        written, identity = self._next, self._resuming.identity(record)
+        if written is None or self._next_identity != identity:
+            self._missing[hash(identity)] = record.error(f"is missing in {self._name}, though later records are there")
             return None
         self._check_settings(written, record)
+        self._passed |= self._missing
+        self._missing.clear()
         self._advance()
         return written
 
@@ -193,6 +198,8 @@ class _Existing:
                 f"{self._name}:{self._next.line}: this record does not come next in the input, so the file is not its "
                 f"beginning: {another}"
             )
+        if due is not None and (missing := self._passed.get(hash(self._resuming.identity(due)))):
+            raise TokurError(f"{missing}: {another}")
         if self._tail and not self._is_cut_off(due):
             raise TokurError(
                 f"{self._name}:{self._tail_line}: this line has no end, and is not the record that is due: {another}"
