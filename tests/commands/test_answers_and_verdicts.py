@@ -112,7 +112,7 @@ def test_labels_the_named_scorer_is_counted_as_by_inspect(run_tokur, several, fi
 @pytest.mark.parametrize(
     ("setting", "values", "said"),
     [
-        ("sigma", (0.1, 0.05), "strengths 0.1, 0.05"),
+        ("sigma", (0.1, 0.05), "sigma 0.1, 0.05"),
         ("layers", (None, "15:"), "layers all, 15:"),
     ],
 )
@@ -123,7 +123,7 @@ def test_labels_scores_of_two_kinds_in_one_file_are_said(run_tokur, tmp_path, se
         row["claims"] = [{"start": 0, "end": 9, "correct": number % 2 == 0}]
         row["tokur"]["run"] = {"rank": 8, "layers": None, "sigma": 0.1, "seed": 0, setting: values[number // 4]}
     path = write_lines(tmp_path / "in.jsonl", rows)
-    line = f"{path} has scores of the {said}, evaluated together: --group-by tokur.run.{setting} parts them\n"
+    line = f"{path} has scores with {said}, evaluated together: --group-by tokur.run.{setting} parts them\n"
     options = ["--bootstrap", 0]
     assert line in run_tokur("evaluate", path, *options)[2]
     assert line not in run_tokur("evaluate", path, *options, "--group-by", f"tokur.run.{setting}")[2]

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -58,7 +57,6 @@ def run(arguments, given=GOOD):
         (["score"], b'{"response": "2"}\n', 1, "<stdin>:1: "),
         (["generate", "--score", "--scores", "lll"], GOOD, 2, "unknown score"),
         (["generate"], b'{"id": "a"}\n', 1, "<stdin>:1: "),
-        (["perturb", "-o", str(Path(__file__).parent)], GOOD, 2, "exists and is no posterior"),
     ],
 )  # fmt: skip
 def test_start_a_mistake_is_told_before_torch_is_imported(arguments, given, code, said):
