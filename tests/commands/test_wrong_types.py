@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.helpers import SCORED
-from tests.records.test_broken_rows import changed, paths_in
+from tests.records.reading import changed, paths_in
 
 ODD = [
     None, True, 0, -1, 2.5, 10**400, "", "text", "\ud800", "9" * 50, [], [[]], [None], ["a"], [0], [{}], {}, {"a": 1},

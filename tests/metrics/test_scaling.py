@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.selection.test_voting import oracle_choice
+from tests.selection.oracle import oracle_choice
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.scaling import Scaling, scaling
 from tokur_cli.selection.voting import Keep, Rule

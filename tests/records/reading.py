@@ -39,3 +39,23 @@ def read_row(tmp_path, row, **options):
 def message_of(error):
     assert isinstance(error, RecordError), error
     return error.message
+
+
+def paths_in(value, path=()):
+    """The path of every value inside a JSON value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield (*path, key)
+        yield from paths_in(item, (*path, key))
+
+
+def changed(value, path, odd):
+    """The value with another one at the path, or without what is there if that is ``...``."""
+    if not path:
+        return odd
+    copy = value.copy()
+    if odd is ... and len(path) == 1:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = changed(copy[path[0]], path[1:], odd)
+    return copy

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.records.reading import DATA, read_rows
+from tests.records.reading import DATA, changed, paths_in, read_rows
 from tokur_cli.answers.grading import label_of
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
@@ -15,26 +15,6 @@ from tokur_cli.records.record import Record
 ODD_VALUES = st.sampled_from(
     [None, True, 0, -1, 2.5, 10**400, "", "text", "\ud800", "####", "\\boxed{", [], [[]], [None], ["a"], [{}], {}]
 )
-
-
-def paths_in(value, path=()):
-    """The path of every value inside a JSON value."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in inner:
-        yield (*path, key)
-        yield from paths_in(item, (*path, key))
-
-
-def changed(value, path, odd):
-    """The value with another one at the path, or without what is there if that is ``...``."""
-    if not path:
-        return odd
-    copy = value.copy()
-    if odd is ... and len(path) == 1:
-        del copy[path[0]]
-    else:
-        copy[path[0]] = changed(copy[path[0]], path[1:], odd)
-    return copy
 
 
 def first_of(name):
