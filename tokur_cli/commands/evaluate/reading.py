@@ -50,7 +50,7 @@ _MAY_DIFFER = ("seed", "attempt_seed", "version")
 """What may differ between runs."""
 _SIZE_DEPENDS_ON = ("model", "quantize", "rank", "sigma", "draws", "sampling", "estimator", "targets", "layers")
 """Settings on which the size of scores depends: it is said where a file has several; all but two are of draws."""
-_WHERE_MISSING = {"layers": "all", "quantize": "none"}
+_WHERE_MISSING = {"layers": "all", "quantize": "none"}  # or null
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,8 @@ class _RunsOfFile:
         if settings != self._last:
             self._last = settings
             for name in _SIZE_DEPENDS_ON if settings.get("rank") is not None else _SIZE_DEPENDS_ON[:2]:
-                if (value := settings.get(name, _WHERE_MISSING.get(name))) is not None:
+                value = _WHERE_MISSING.get(name) if settings.get(name) is None else settings[name]
+                if value is not None:
                     self._made.setdefault(name, {})[str(value)] = None
         if seed is None:
             seed = next(iter(self._found), None)
