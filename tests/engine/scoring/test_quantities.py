@@ -164,12 +164,3 @@ def test_token_quantities_alternatives_are_the_likeliest_of_float64(vocabulary_s
         mean = sum(weights[m, token] * np.exp(log_p[1 + m, token, likeliest]) for m in range(3))
         assert got["likeliest_mean"][token].numpy() == pytest.approx(mean, abs=1e-6)
         assert got["of_draws"][token].tolist() == [log_p[1 + m, token].argmax() for m in range(3)]
-
-
-def test_token_quantities_give_no_more_alternatives_than_tokens():
-    logits = torch.randn(1, 2, 7)
-    got = token_quantities(
-        lambda states: states, logits.clone(), torch.tensor([1, 2]), torch.tensor([0, 0]), alternatives=20
-    )
-    assert got["likeliest"].tolist() == logits[0].argsort(-1, descending=True).tolist()
-    assert got.keys().isdisjoint({"likeliest_mean", "of_draws"})
