@@ -96,15 +96,15 @@ class Draws:
 
 
 @contextmanager
-def perturbed(draws: Draws, steps: Tensor | None = None, count: int = 0) -> Iterator[None]:
+def perturbed(draws: Draws, steps: Tensor | None = None) -> Iterator[None]:
     """Have the model's forward passes see the draws within the context; no weight is touched, however it ends.
 
     Args:
         draws: the draws; a batch must have (1 + M)·B rows in member-major order.
         steps: (B, L) decoding step of each position, as in ``Draws.coefficients``.
-        count: number of steps, as there.
     """
     handles = []
+    count = 0 if steps is None else int(steps.max()) + 1
     steps_on = cache(lambda device: None if steps is None else steps.to(device))  # a copy for each device, not layer
     try:
         for matrix in draws.posterior.matrices:

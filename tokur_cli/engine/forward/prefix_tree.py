@@ -114,10 +114,10 @@ class PrefixTree:
 
     Args:
         model: the model.
-        forward: from ids (1, L), decoding steps (1, L) and a cache to what the body puts out under 1 + M rows.
+        forward: from the identity (1, L) of positions and a cache to what the body puts out under 1 + M rows.
     """
 
-    def __init__(self, model: PreTrainedModel, forward: Callable[[Ids, Ids, Cache], ModelOutput]) -> None:
+    def __init__(self, model: PreTrainedModel, forward: Callable[[Ids, Cache], ModelOutput]) -> None:
         self.model, self._forward = model, forward
         self.clear()
 
@@ -127,14 +127,12 @@ class PrefixTree:
         self._pieces: list[tuple[int, Tensor]] = []  # where a pass ended, and its states (1 + M, n, d)
         self._cache = empty_cache(self.model)
 
-    def go_to(self, nodes: Sequence[Node], identity: Ids, ids: Ids, steps: Ids, budget: int) -> None:
+    def go_to(self, nodes: Sequence[Node], identity: Ids, budget: int) -> None:
         """Compute what is missing of a path.
 
         Args:
             nodes: of the path, from a root on.
             identity: of a sequence at its end, as in ``divide``.
-            ids: of the same, token ids.
-            steps: of the same, decoding steps.
             budget: positions in a batch; fewer go through the model at once.
         """
         ends = [end for node in nodes for end in (*_cuts(node, budget), node.last)]
@@ -147,8 +145,7 @@ class PrefixTree:
                 layer.keys, layer.values = layer.keys[:, :, : self.end], layer.values[:, :, : self.end]
         self._identity = identity[: ends[-1]]
         for end in ends[known:]:
-            place = slice(self.end, end)
-            outputs = self._forward(ids[None, place], steps[None, place], self._cache)
+            outputs = self._forward(identity[None, self.end : end], self._cache)
             self._pieces.append((end, outputs["last_hidden_state"]))
 
     def cache(self, rows: int) -> Cache:

@@ -1,11 +1,9 @@
 """Whether tokur's own way through a model leads to the model's own numbers, checked before a model is used.
 
-Scoring and generating take the model's forward pass apart (``body``), compute what responses have in common once
-(``prefix_tree``), add draws to some rows (``hooks``) and keep keys and values (``generation.cache``). A family that any
-of this does not suit would give wrong numbers without a word. So a few tokens are put through the model as it is, alone
-and in the batch that is about to be computed, by transformers' own means and with weights that hold a draw; then
-through tokur's way. The two batches have the same shapes, so that they are rounded alike, and a wrong way is seen in
-low precision too.
+A family that tokur's way (``body``, ``prefix_tree``, ``hooks``, ``generation.cache``) does not suit would give numbers
+that are incorrect without a word. So a few tokens are put through the model as it is, alone and in the batch that is
+about to be computed, by transformers' own means and with weights that hold a draw; then through tokur's way. The two
+batches have the same shapes, so that they are rounded alike, and an incorrect way is seen in low precision too.
 """
 
 from __future__ import annotations
@@ -90,10 +88,7 @@ class Probe:
     def _by_transformers(self, batch: Sequence[TokenizedResponse], first: int, draws: Draws | None) -> list[Tensor]:
         """Return (T, V) of a batch's last response by the model's own passes and cache, with each draw in the weights.
 
-        Args:
-            batch: the responses.
-            first: how many positions they begin with in common, in a pass of their own.
-            draws: the draws.
+        What they begin with, ``first`` positions, has a pass of its own.
         """
         num_rows = 1 + (draws.num_draws if draws else 0)
         ids = pad([one.input_ids.tolist() for one in batch], input_device(self.model))
@@ -128,7 +123,7 @@ class Probe:
         prompts = ([*self.beside.prompt_ids, *self.beside.response_ids], self.tokens.prompt_ids)
         try:
             if (why := unsupported_cache_reason(self.model)) is not None:
-                raise self._refusal("generation", why)
+                raise _refusal(self.name, self.model, "generation", why)
             for result in decoder.run(DecodingRequest(index, "", ids, (0,)) for index, ids in enumerate(prompts)):
                 if isinstance(result, tuple):
                     raise result[1]
@@ -147,21 +142,18 @@ class Probe:
 
     def _require(self, doing: str, what: str, off: float, allowed: float) -> None:
         if not off <= allowed:
-            raise self._refusal(doing, f"{what} by {off:.2g} nats a token")
+            raise _refusal(self.name, self.model, doing, f"{what} by {off:.2g} nats a token")
 
     def _failure(self, doing: str, error: Exception) -> Exception:
         if isinstance(error, TokurError) or is_out_of_memory(error):
             return error
-        return self._refusal(doing, f"{doing} fails ({type(error).__name__}: {first_line(error)})")
-
-    def _refusal(self, doing: str, what: str) -> TokurError:
-        return _refusal(self.name, self.model, doing, what)
+        return _refusal(self.name, self.model, doing, f"{doing} fails ({type(error).__name__}: {first_line(error)})")
 
 
 def distance(log_p: Tensor, other: Tensor) -> float:
     """Return the mean of Σ_v p(v) |log p(v) − log p′(v)| over (n, V) log-probabilities, NaN where one of them is.
 
-    All tokens count: a median would pass over a way that is wrong at some of them.
+    All tokens count: a median would pass over a way that is incorrect at some of them.
     """
     p, other = log_p.exp(), other.to(log_p)
     return float(torch.where((p > 0) & (log_p != other), p * (log_p - other).abs(), 0).sum(-1).mean())

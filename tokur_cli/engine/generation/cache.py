@@ -241,7 +241,7 @@ class KVCache:
         if self.draws is None:
             yield
             return
-        with perturbed(self.draws, steps if self.stepwise else None, int(steps.max()) + 1):
+        with perturbed(self.draws, steps if self.stepwise else None):
             yield
 
 

@@ -54,14 +54,13 @@ class TokenizedResponse:
         """The ids that a forward pass is given, (length,)."""
         return np.array([*self.prompt_ids, *self.response_ids[:-1]], dtype=np.int64)
 
-    @property
-    def steps(self) -> Ids:
-        """The decoding step of each position, (length,): −1 in the prompt."""
-        return np.maximum(np.arange(self.length) - len(self.prompt_ids), -1)
-
+    @cached_property
     def identity(self) -> Ids:
-        """Return what the state at each position depends on, the positions before it apart: its id and step."""
-        return self.input_ids << 32 | (self.steps + 1)
+        """What the state at each position depends on, the positions before it apart, (length,).
+
+        It is 2³² times its token id, plus its decoding step, of which the first is 1, and 0 stands for the prompt.
+        """
+        return self.input_ids << 32 | np.maximum(np.arange(self.length) - len(self.prompt_ids) + 1, 0)
 
 
 class Scorer:
@@ -151,7 +150,7 @@ class Scorer:
         beyond = self._rescaling.beyond if self._rescaling else max(lengths.values(), default=0)
         sharing = {index for index, length in lengths.items() if self.shares_prefixes and length <= beyond}
         ends = {index: responses[index].prompt_end for index in lengths}
-        roots = divide({index: responses[index].identity() for index in sharing}, ends, self.least_saving)
+        roots = divide({index: responses[index].identity for index in sharing}, ends, self.least_saving)
         alone = [Node(0, length, (index,)) for index, length in lengths.items() if index not in sharing]
         yield from self._in_turn([*alone, *roots], ())
 
@@ -187,16 +186,14 @@ class Scorer:
             responses: the responses, as padded rows; causal attention keeps what is read from the padding.
             path: what they begin with.
         """
-        one, first = responses[0], path[-1].last if path else 0
+        first = path[-1].last if path else 0
         if path:
-            self._tree.go_to(path, one.identity(), one.input_ids, one.steps, self.batch_tokens)
-        longest = max(response.length for response in responses) - first
-        ids = np.zeros((len(responses), longest), dtype=np.int64)
-        steps = np.full_like(ids, -1)
+            self._tree.go_to(path, responses[0].identity, self.batch_tokens)
+        longest = max(response.length for response in responses)
+        identity = np.zeros((len(responses), longest - first), dtype=np.int64)
         for row, response in enumerate(responses):
-            ids[row, : response.length - first] = response.input_ids[first:]
-            steps[row, : response.length - first] = response.steps[first:]
-        outputs = self._forward(ids, steps, self._tree.cache(len(responses)) if path else None)
+            identity[row, : response.length - first] = response.identity[first:]
+        outputs = self._forward(identity, self._tree.cache(len(responses)) if path else None)
         rows = outputs["last_hidden_state"].unflatten(0, (self.num_rows, -1))  # (1 + M, B, L, d)
         hidden = []
         start = min(response.prompt_end for response in responses)
@@ -206,12 +203,12 @@ class Scorer:
             hidden.append(rows[:, row, max(0, response.prompt_end - first) : response.length - first])
         return torch.cat(hidden, dim=1), outputs
 
-    def _forward(self, ids: Ids, steps: Ids, cache: Cache | None) -> ModelOutput:
+    def _forward(self, identity: Ids, cache: Cache | None) -> ModelOutput:
         """Run the model's body under the mean weights and the draws: its rows are ((1 + M)·B, L), member-major."""
-        at = torch.from_numpy(steps).to(self.device) if self.sampling == "stepwise" else None
+        ids, steps = (torch.from_numpy(values).to(self.device) for values in (identity >> 32, identity % 2**32 - 1))
         options = {} if cache is None else cache_argument(self.model, cache)
-        with perturbed(self.draws, at, int(steps.max()) + 1) if self.draws else nullcontext():
-            rows = torch.from_numpy(ids).to(self.device).repeat(self.num_rows, 1)
+        with perturbed(self.draws, steps if self.sampling == "stepwise" else None) if self.draws else nullcontext():
+            rows = ids.repeat(self.num_rows, 1)
             return run_body(self.model, input_ids=rows, use_cache=cache is not None, **options)
 
     def quantities_of(
