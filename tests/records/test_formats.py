@@ -392,8 +392,7 @@ def test_lm_eval_reads_one_filter_of_each_task_and_says_it(tmp_path):
     records = read_rows(tmp_path, *several, note=notes.append)
     assert [record.response for record in records] == ["a 0", "a 1", "b 0", "b 1", "b 2"]
     assert (len({record.id for record in records}), records[0].prompt.messages) == (5, ASKED)
-    assert notes[0].endswith("passed over 2 rows of the filter flexible-extract, which are of the same responses: "
-                             "--format lm-eval:NAME chooses")  # fmt: skip
+    assert "read the filter strict-match (2), none (3), passed over flexible-extract (2) of the same" in notes[0]
     assert len(read_rows(tmp_path, *several, filter="flexible-extract")) == 2
     with pytest.raises(UsageError, match="no row has this filter; did you mean none"):
         read_rows(tmp_path, *several, filter="nome")

@@ -49,11 +49,7 @@ class Record:
 
     @classmethod
     def parse(cls, line: bytes, source: str | None, number: int | None) -> Record:
-        """Read one line of JSON.
-
-        Raises:
-            RecordError: the line is not UTF-8, not JSON, or not an object.
-        """
+        """Read one line of JSON; raise a RecordError if it is not UTF-8, not JSON, or not an object."""
         try:
             value = parse_json(line)
         except ValueError as error:
@@ -62,11 +58,7 @@ class Record:
 
     @classmethod
     def of(cls, row: Any, source: str | None, number: int | None) -> Record:
-        """Make a record of a row that was never JSON text: of Python, a table or a data set.
-
-        Raises:
-            RecordError: it is no such object, or holds something that JSON cannot say.
-        """
+        """Make a record of a row that was never JSON text; raise a RecordError if JSON cannot say it."""
         try:
             return cls.parse(encode_value(row), source, number)
         except TypeError as error:
@@ -109,8 +101,6 @@ class Record:
         """Return an error about this record, with its place."""
         return RecordError(message, self.source, self.line)
 
-    # --- what is checked ---
-
     def text(self, name: str) -> str:
         """Return the field as a string that can be tokenized and printed."""
         if name not in self.fields:
@@ -140,8 +130,6 @@ class Record:
             return number if math.isfinite(number := float(value)) else None
         except OverflowError:
             return None
-
-    # --- the fields of a question and its response ---
 
     @property
     def id(self) -> str | None:
@@ -200,11 +188,10 @@ class Record:
         The first there is of ``tokur.prompt_token_ids``, ``messages``, ``question`` and ``prompt``; null counts as
         missing. An assistant turn that ends ``messages`` and is the response is not part of the prompt.
         """
-        token_ids = self._token_ids("prompt_token_ids")
-        if token_ids is not None:
-            if not token_ids:
+        if (token_ids := self.computed("prompt_token_ids")) is not None:
+            if token_ids == []:
                 raise self.error('"tokur.prompt_token_ids" is empty')
-            return Prompt(token_ids=token_ids)
+            return Prompt(token_ids=check_token_ids('"tokur.prompt_token_ids"', token_ids, self))
         if self.fields.get("messages") is not None:
             messages, _ = self.split_messages()
             if not messages:
@@ -233,8 +220,6 @@ class Record:
         if isinstance(messages, list):
             return self.split_messages()[0]
         return [{"role": "user", "content": self.checked_text("prompt", prompt)}] if isinstance(prompt, str) else []
-
-    # --- what tokur computed, or a log told ---
 
     @property
     def tokur(self) -> dict[str, Any]:
@@ -280,11 +265,8 @@ class Record:
     @property
     def token_ids(self) -> list[int] | None:
         """The response's token ids if the record carries them."""
-        return self._token_ids("token_ids")
-
-    def _token_ids(self, name: str) -> list[int] | None:
-        value = self.computed(name)
-        return None if value is None else check_token_ids(f'"tokur.{name}"', value, self)
+        value = self.computed("token_ids")
+        return None if value is None else check_token_ids('"tokur.token_ids"', value, self)
 
     @property
     def token_strings(self) -> list[str | bytes] | None:
@@ -303,8 +285,7 @@ class Record:
         """Which of a question's N responses this is, from 0."""
         value = self.computed("sample", 0)
         if type(value) is not int or not 0 <= value < 2**63:
-            found = value if type(value) is int else json_type(value)
-            raise self.error(f'"tokur.sample" is {found}, not a whole number from 0')
+            raise self.error(f'"tokur.sample" is {value!r}, not a whole number from 0')
         return value
 
 

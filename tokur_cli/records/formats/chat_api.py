@@ -27,7 +27,6 @@ from tokur_cli.records.formats.base import (
     with_fields,
     with_tokur,
 )
-from tokur_cli.records.formats.requests import read_body, requests_by_id
 from tokur_cli.records.prompt import is_bytes, is_withheld, read_response
 from tokur_cli.records.record import Record
 
@@ -72,7 +71,9 @@ def _read_choices(record: Record, body: Body, prompt: dict[str, Any], place: str
                 text = record.checked_text(f"{what}.text", choice.get("text"))
             one = record.copy()
             if len(body["choices"]) > 1:  # else every record would carry all the others' responses
-                _keep_one(one, place, body, choice)
+                kept = {**body, "choices": [choice]}
+                kept = {**one.get("response"), "body": kept} if place == "response.body." else kept
+                one.set("response" if place else "choices", kept if place else [choice])
             index = choice.get("index", position)
             logged = {"logprobs": choice["logprobs"]} if "logged" in choice else {}
             yield with_tokur(
@@ -91,17 +92,6 @@ def _read_choices(record: Record, body: Body, prompt: dict[str, Any], place: str
             yield error
         except (TypeError, AttributeError):
             yield record.error(f'"{what}" is no choice')
-
-
-def _keep_one(record: Record, place: str, body: Body, choice: dict[str, Any]) -> None:
-    """Take all choices but one out of a row that has several."""
-    kept = {**body, "choices": [choice]}
-    if not place:
-        record.set("choices", [choice])
-    elif place == "response.":
-        record.set("response", kept)
-    else:
-        record.set("response", {**record.get("response"), "body": kept})
 
 
 def is_token_id(text: str) -> bool:
@@ -128,16 +118,14 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     ids = [_TOKEN_ID.fullmatch(text) for text in texts]
     if all(ids):
         return {"token_ids": [int(match[1]) for match in ids if match]}
-    return {"token_strings": [_string(text, token) for text, token in zip(texts, listed, strict=True)]}
+    return {"token_strings": [_string(token) if isinstance(token, dict) else token for token in listed]}
 
 
-def _string(text: str, token: Any) -> str | list[int]:
+def _string(token: dict[str, Any]) -> str | list[int]:
     """Return a token's text, or its bytes where they are not whole characters."""
-    data = token.get("bytes") if isinstance(token, dict) else None
-    if not is_bytes(data):
-        return text
+    data = token.get("bytes")
     try:
-        return bytes(data).decode()
+        return bytes(data).decode() if is_bytes(data) else str(token["token"])
     except UnicodeDecodeError:
         return data
 
@@ -314,11 +302,84 @@ _LAYOUTS: tuple[tuple[Callable[[Body], bool], Callable[[Record, Body, str], Body
 """How the answers of services are recognised, and turned into chat completions."""
 
 
+# --- requests ---
+
+
+def _requests_by_id(file: RequestFile) -> dict[str, Record]:
+    """Return a batch's requests by their ``custom_id``.
+
+    Raises:
+        TokurError: the file cannot be read, holds a row that is not a request, or two requests with one id.
+    """
+    requests: dict[str, Record] = {}
+    for row in file.rows():
+        try:
+            if isinstance(row, RecordError):
+                raise row
+            identity = row.text("custom_id")
+        except RecordError as error:
+            raise TokurError(f"{error}; is this the batch's input file?") from None
+        if identity in requests:
+            raise TokurError(f"{file.name}:{row.line}: a second request with custom_id {identity!r}")
+        requests[identity] = row
+    return requests
+
+
+def _read_body(place: str, record: Record, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that hold the prompt of a request: ``messages`` and ``tools``, ``prompt`` or its token ids.
+
+    It is one to OpenAI's chat completions, completions or responses, or to Anthropic's messages; ``place`` names it in
+    the errors of the record that answers it.
+    """
+    if "messages" in body or "input" in body:
+        tools = body.get("tools")
+        tools = [_function(place, record, tool) for tool in tools] if isinstance(tools, list) else tools
+        messages = body["messages"] if "messages" in body else _read_input(place, record, body)
+        if body.get("system") is not None and isinstance(messages, list):  # where Anthropic's requests have it
+            messages = [{"role": "system", "content": body["system"]}, *messages]
+        return {"messages": messages, "tools": tools}
+    if body.get("echo"):
+        raise record.error(f"{place} asked for echo: prompt and response cannot be distinguished")
+    prompt = body.get("prompt")
+    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
+        prompt = prompt[0]
+    if isinstance(prompt, str):
+        return {"prompt": prompt}
+    if isinstance(prompt, list) and all(type(token) is int for token in prompt):
+        return {"prompt_token_ids": prompt}
+    raise record.error(f"{place} has neither messages nor a single prompt")
+
+
+def _read_input(place: str, record: Record, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages that a request to the Responses API consists of."""
+    for name in ("previous_response_id", "conversation", "prompt"):
+        if body.get(name) is not None:
+            raise record.error(f'{place} goes on from "{name}", which it does not hold')
+    given = body["input"]
+    turns = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    if not isinstance(turns, list) or not all(isinstance(turn, dict) and "role" in turn for turn in turns):
+        raise record.error(f"{place} has input that is neither text nor messages")
+    instructions = body.get("instructions")
+    return [{"role": "system", "content": instructions}, *turns] if instructions is not None else turns
+
+
+def _function(place: str, record: Record, tool: Any) -> Any:
+    """Return the definition of a tool, Anthropic's in the form of OpenAI's."""
+    if not isinstance(tool, dict):
+        return tool
+    if isinstance(tool.get("input_schema"), dict):
+        known = {name: tool[name] for name in ("name", "description") if name in tool}
+        return {"type": "function", "function": {**known, "parameters": tool["input_schema"]}}
+    if tool.get("type") != "function":
+        raise record.error(f"{place} has the tool {tool.get('type')!r}; only functions can be named to a model")
+    return tool
+
+
 # --- batches ---
 
 
 def _read_batch(rows: Items, given: Given, note: Note) -> Items:
-    requests = {} if given.requests is None else requests_by_id(given.requests)
+    requests = {} if given.requests is None else _requests_by_id(given.requests)
 
     def adapt(record: Record) -> Items:
         identity = record.text("custom_id")
@@ -331,7 +392,7 @@ def _read_batch(rows: Items, given: Given, note: Note) -> Items:
             place = f"its request ({request.source}:{request.line})"
             if not isinstance(request.get("body"), dict):
                 raise record.error(f"{place} has no body")
-            prompt |= read_body(place, record, request.get("body"))
+            prompt |= _read_body(place, record, request.get("body"))
         return _read_choices(record, body, prompt, "response.body.")
 
     return each(rows, _BATCH, adapt)
@@ -422,13 +483,10 @@ def _joined(row: Record, request: Record, place: str) -> tuple[Record, dict[str,
     """Return a completion with the other fields of its question, and the fields that hold the prompt, and the id."""
     body = request.get("body")
     if isinstance(body, dict):  # of a batch
-        return row, {"id": request.get("custom_id"), **read_body(place, row, body)}
+        return row, {"id": request.get("custom_id"), **_read_body(place, row, body)}
     if request.get("question") is None:
-        return row, {
-            "id": request.get("id"),
-            "reference": request.get("reference"),
-            **read_body(place, row, request.fields),
-        }
+        known = {name: request.get(name) for name in ("id", "reference")}
+        return row, {**known, **_read_body(place, row, request.fields)}
     joined = with_fields(row, **{name: request.fields.get(name) for name in _JOINED})
     for name in request.fields:
         if name in _JOINED or not (name in row.fields or name in ("response", "tokur")):
@@ -459,7 +517,7 @@ COMPLETIONS = Format(
 def _adapt_call(record: Record) -> Items:
     answer, request = record.fields["response"], record.get("request", record.fields)
     answer, request = (one["body"] if _is_dict(one, "body") else one for one in (answer, request))
-    prompt = read_body("its request", record, {name: request[name] for name in request if name != "response"})
+    prompt = _read_body("its request", record, {name: request[name] for name in request if name != "response"})
     body = _body(record, answer, "response.")
     model = body.get("model") or request.get("model")
     return _read_choices(record, {**body, "model": model}, prompt, "response.")

@@ -56,15 +56,10 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
             f"--format lm-eval:{given.filter}: no row has this filter{there_are(passed, str(given.filter))}"
         )
     if passed and given.filter is None:
+        counts = [", ".join(f"{name} ({count:,})" for name, count in rows.items()) for rows in (read, passed)]
         note(
-            f"read {_counted(read)}, passed over {_counted(passed)}, which are of the same responses: "
-            "--format lm-eval:NAME chooses"
+            f"read the filter {counts[0]}, passed over {counts[1]} of the same responses: --format lm-eval:NAME chooses"
         )
-
-
-def _counted(rows: Counter[str]) -> str:
-    """Return how many rows there are of each filter, in words."""
-    return ", ".join(f"{count:,} row{'s' * (count > 1)} of the filter {name}" for name, count in rows.items())
 
 
 def _digest(record: Record, *names: str) -> bytes:
