@@ -17,11 +17,9 @@ Decisions, where more than one reading is possible:
 
 from __future__ import annotations
 
-import contextlib
 import re
 import unicodedata
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from typing import Literal
 
@@ -141,9 +139,8 @@ def canonical(answer: str) -> Canonical:
     named = common_name(text)
     if named:
         return Canonical("words", named, marked)
-    time = re.sub(r"[\s.]", "", text.casefold()) if _TIME.fullmatch(text) else _date(text)
-    if time:
-        return Canonical("words", time, marked)
+    if _TIME.fullmatch(text):
+        return Canonical("words", re.sub(r"[\s.]", "", text.casefold()), marked)
     number = read_number(marked)
     if number is not None:
         return Canonical("number", text, marked, number)
@@ -169,15 +166,6 @@ def name_of(text: str) -> str:
     folded = _ACCENTS.sub("", unicodedata.normalize("NFD", text.translate(_LETTERS_WITH_STROKES).casefold()))
     words = _NO_NAME.sub(" ", unicodedata.normalize("NFC", folded)).split()
     return " ".join([word for word in words if word not in _ARTICLES] or words)
-
-
-def _date(text: str) -> str | None:
-    """Return a day as ``2024-03-05``, None where a text is none in English."""
-    words = re.sub(r"(?<=\d)(?:st|nd|rd|th)\b|\bof\b|[.,]", " ", text).split()
-    for order in ("%d %B %Y", "%B %d %Y") if len(words) == 3 else ():
-        with contextlib.suppress(ValueError):
-            return datetime.strptime(" ".join(words), order).date().isoformat()
-    return None
 
 
 def _behind_letter(marked: str, shown: str) -> str:

@@ -198,15 +198,13 @@ def _read_digits(text: str) -> Number | None:
 
 def _read_spelled(text: str) -> Number | None:
     """Return the number in words that a text is, with its unit."""
-    sign = -1 if text.startswith("-") else 1
-    words = text[1:] if sign < 0 else text
-    found = read_words(words)
+    found = read_words(text)
     if found is None:
         return None
     value, end = found
-    rest = words[end:].lstrip().removeprefix("of a ").removeprefix("of an ")
+    rest = text[end:].lstrip().removeprefix("of a ").removeprefix("of an ")
     tail = _read_tail(rest, None, apart=True)
-    return Number(sign * value, *tail) if tail else None
+    return Number(value, *tail) if tail else None
 
 
 def _read_compound(text: str) -> Number | None:
@@ -299,10 +297,6 @@ _AMOUNT = re.compile(
     r"|:[0-5]\d(?::[0-5]\d)?(?!\d)|\s?\\frac\{\d+\}\{\d+\}"
     r"|\s\d+/\d+(?!\d)|\s?/\s?\d+(?:\.\d+)?(?!\s?[/\d]))?)(?:\s?(?:\\?%|percent\b))?"
 )
-_DATE = re.compile(
-    r"\d{1,2}(?:st|nd|rd|th|\.)?\s+(?:of\s+|de\s+)?[^\W\d_]{3,}\.?,?\s+(?:de\s+)?(?:1[5-9]|20)\d\d(?!\d)"
-    r"|(?-i:[A-Z])[a-z]{2,}\.?\s+\d{1,2}(?:st|nd|rd|th)?,?\s+(?:1[5-9]|20)\d\d(?!\d)|(?<!\d)\d{4}-\d\d-\d\d(?!\d)"
-)
 _POWER = re.compile(r"\^(?:[23](?!\d)|\{[23]\})")
 _SYMBOLS = re.compile(
     r"(?:\s?(?:π|\\pi(?![A-Za-z])|pi\b|√|\\?sqrt)(?:\{[^{}]*\}|\([^()]*\)|\s?\d+)?|\^(?:\{[^{}]*\}|-?[\w]+)"
@@ -314,7 +308,6 @@ _HALF_OF_DAY = re.compile(r"\s?(?:[ap]\.?\s?m\b\.?|o'clock\b)", re.IGNORECASE)
 _UNIT_WORD = re.compile(
     rf"[\s-]?(?:\\?%|[{CURRENCY}°]|\\text\{{[^{{}}]*\}}|(?!in\s[a-z])[{LETTER}]+(?![&'])|\d[\d.,]*)"
 )
-_WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\ud7ff]")
 _ORDINAL_BEHIND = re.compile(r"[ -](?:first|second|third|[a-z]+th|past|to the power)\b")
 _RANGE = re.compile(
     r"\s?[-–—~]\s?(?=\d)|\s(?:to|bis|a|à|до|至|or|oder|o|ou|или|of)\s?(?=[-+]?\s?[$€£¥]?\d)"
@@ -349,9 +342,6 @@ def _next_amount(text: str, start: int, spelled: bool) -> Amount | None:
         amount = _in_words(text, words.start())
         if amount:
             return amount
-    date = _DATE.search(text, start)
-    if date and digits and date.start() <= digits.start() < date.end():
-        return Amount(date.start(), date.end(), date[0], None)
     while digits:
         amount = _extended(text, digits)
         if amount:
@@ -383,8 +373,6 @@ def _ends(text: str, start: int, end: int) -> list[int]:
         word = _UNIT_WORD.match(text, ends[-1])
         if word is None:
             break
-        if _WIDE.match(word[0].strip()):  # a script without spaces: a unit is the beginning of what follows
-            ends += range(word.start() + 1, min(word.end(), word.start() + 6))
         ends.append(word.end())
     return ends
 
