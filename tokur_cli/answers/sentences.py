@@ -239,8 +239,11 @@ def _behind_marker(sentence: str, letters: bool, language: str, worked: str, lea
     is_range = any(goes_on(main, amount.end) for amount in amounts(main)[:1])
     if form.text in ("yes", "no") or form.kind in ("number", "choice") or not (is_prose(main) or is_range):
         return main
-    if not _readings(main):
+    found = _readings(main)
+    if not found:
         return main if word_count(main) <= 6 and not NEGATION.search(main) else None
+    if word_count(main) <= 3 and not only(found) and not goes_on(main, found[0].end):
+        return main  # March 5, 2024
     name = _NAME.match(main)
     if name and word_count(name[1]) <= 4 and not SO.match(name[1]):
         return name[1]
