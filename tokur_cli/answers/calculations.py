@@ -25,7 +25,6 @@ _LINK = re.compile(
     r"|(?:plus|minus|times|divided\sby|multiplied\sby)\b)\s*"
 )
 _SYMBOLS = re.compile(r"\s?(?:π|\\pi(?![A-Za-z])|(?:√|\\sqrt)\s?(?:\{[^{}]*\}|\d+))")
-_ASSIGNED = re.compile(r"[A-Za-z](?:\([a-z]\))?\s*=\s*")
 JOINT = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
 """What joins answers to a list."""
 
@@ -34,17 +33,8 @@ UNFINISHED = re.compile(r"(?:[-+*/×·÷=^(]|\\(?:times|cdot|div))\s*\Z")
 
 
 def without_working(sentence: str) -> str:
-    """Return a sentence with the result alone where it begins with a calculation, or with several that are a list."""
-    name = _ASSIGNED.match(sentence)
-    kept = name[0] if name else ""
-    position = len(kept)
-    while True:
-        result, end, _ = _calculation(sentence, position)
-        if result == position:
-            return kept + sentence[position:]
-        joint = JOINT.match(sentence, end)
-        position = joint.end() if joint else end
-        kept += sentence[result:position]
+    """Return a sentence with the result alone where it begins with a calculation."""
+    return sentence[_calculation(sentence, 0)[0] :]
 
 
 def _calculation(text: str, start: int) -> tuple[int, int, bool]:

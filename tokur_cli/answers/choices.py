@@ -6,7 +6,7 @@ import re
 
 from tokur_cli.answers.latex import NO, YES
 from tokur_cli.answers.markers import ENGLISH, LANGUAGES, language_of
-from tokur_cli.answers.sentences import CAUSE, CORRECTION, IN_DOUBT, LETTER_OF_CHOICE, SENTENCE_END, is_broken_off
+from tokur_cli.answers.sentences import CAUSE, CORRECTION, LETTER_OF_CHOICE, SENTENCE_END, is_broken_off
 
 _TAIL = 4_000
 _NEAR = 80  # characters before a letter in which a word may choose or reject it
@@ -82,8 +82,6 @@ def chosen_letter(text: str) -> str | None:
             if len(chosen) == 1:
                 return chosen.pop()
         names = {_name(match) for match in kept}
-        if len(names) > 1 and IN_DOUBT.search(sentence):
-            return None
         if len(names) == 1 and lone is None and not others:
             lone = names.pop()
         others |= names

@@ -25,7 +25,6 @@ NO = frozenset(
 _LONGEST_LIST_GAP = 100
 _LONGEST_LINE = 2_000
 
-_DENIED = re.compile(r"(?i)(?:\b(?:not|never)|n't)(?:\s(?:be|equal(?: to)?))?(?:[$\s(\[]|\\[(\[]){0,12}\Z")
 _BRACE = re.compile(r"\\{1,2}(?:boxed|fbox)\s{0,4}\{|\\.|[{}]", re.DOTALL)
 _NOTHING = re.compile(
     r"(?:[a-z]\s*\\in\s*)?(?:\\emptyset|\\varnothing|\\\{\\?\}|∅)"
@@ -64,7 +63,6 @@ def boxes(text: str) -> tuple[str, str, int]:
         elif symbol == "{" or len(symbol) > 2:
             opened.append(token.start() if symbol != "{" else -1)
             inner.append(token.end())
-    spans = [span for span in spans if not _DENIED.search(text, max(0, span[0] - 40), span[0])]
     if spans:
         return _join_list(text, spans), "", spans[-1][2] + 1
     bare = _BARE_BOX.search(text, max(0, text.rfind("\\boxed")))
