@@ -42,7 +42,7 @@ SO = re.compile(r"(?i)\b(?:so|thus|therefore|hence|consequently)(?![^\W_])")
 CAUSE = re.compile(r"(?i)[,;]?\s*(?:\b(?:because|since)\b|因为|因為|由于|由於)")
 """Where the reason for an answer begins."""
 
-IN_DOUBT = re.compile(r"(?i)\b(?:either|can't decide|not sure|unsure|might|may be|could|maybe|perhaps|possibly)\b")
+_IN_DOUBT = re.compile(r"(?i)\b(?:either|can't decide|not sure|unsure|might|may be|could|maybe|perhaps|possibly)\b")
 """Words that leave it open which of several is meant."""
 
 _UNDETERMINED = re.compile(
@@ -322,7 +322,7 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
     equal = only([amount for amount in found if equation and amount.end > equation.end()])
     if equation and equal and not _UNSOLVED.search(main[: equation.end()]):
         return equal
-    if not found or IN_DOUBT.search(main) or QUALIFIED.search(main):
+    if not found or _IN_DOUBT.search(main) or QUALIFIED.search(main):
         return None
     said = max(_RESULT.finditer(main), key=re.Match.end, default=None)
     behind = [amount for amount in found if said and 0 <= amount.start - said.end() <= 2]
