@@ -11,8 +11,9 @@ import time
 import pytest
 
 from tests.helpers import parsed, records
-from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
+from tokur_cli.commands.baselines.samples import question_key, standing_together
 from tokur_cli.commands.shared.arrivals import as_they_come
+from tokur_cli.commands.shared.windows import windows
 from tokur_cli.records.record import Record
 
 SECONDS = 60
@@ -128,5 +129,5 @@ def test_arrivals_a_pause_ends_a_window_before_the_last_question():
         return Record.parse(json.dumps({"id": name, "question": name}).encode(), None, None)
 
     stream = [record("a"), record("a"), None, record("b"), None, record("b"), record("c"), None, None]
-    found = windows_of_questions(standing_together(stream), iter([9] * 9))
+    found = windows(standing_together(stream), iter([9] * 9), question_key())
     assert [[one.id for one in window] for window in found] == [["a", "a"], ["b", "b"], ["c"]]

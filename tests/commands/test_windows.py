@@ -5,12 +5,13 @@ import json
 
 import pytest
 
-from tokur_cli.commands.baselines.samples import windows_of_questions
+from tokur_cli.commands.baselines.samples import question_key
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.score.windows import ScoredLine, ScoreStream, windows
+from tokur_cli.commands.score.stream import ScoredLine, ScoreStream
 from tokur_cli.commands.session.work import none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.windows import windows
 from tokur_cli.records import record as bounds
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
@@ -22,13 +23,7 @@ LIMIT = 10_000
 def low(monkeypatch):
     """Let windows be bounded at 10 kB, wherever they are cut."""
     monkeypatch.setattr(bounds, "WINDOW_BYTES", LIMIT)
-    for module in (
-        "commands.score.windows",
-        "commands.baselines.samples",
-        "commands.shared.arrivals",
-        "commands.shared.labelled",
-    ):
-        monkeypatch.setattr(f"tokur_cli.{module}.WINDOW_BYTES", LIMIT)
+    monkeypatch.setattr("tokur_cli.commands.shared.windows.WINDOW_BYTES", LIMIT)
 
 
 def record(number, size, question=None):
@@ -44,7 +39,7 @@ ITEMS = [RecordError("bad") if number == 8 else record(number, size) for number,
     "cut",
     [
         lambda items: windows(items, itertools.chain([16, 32], itertools.repeat(64))),
-        lambda items: windows_of_questions(items, iter([20] * 99)),
+        lambda items: windows(items, iter([20] * 99), question_key()),
     ],
     ids=["scores", "questions"],
 )

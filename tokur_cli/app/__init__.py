@@ -14,13 +14,14 @@ import typer
 from tokur_cli import __version__
 from tokur_cli.app.commands import evaluate, generate, heatmap, perturb, score, select
 from tokur_cli.app.groups import with_groups
-from tokur_cli.app.help import SETTINGS, Brief, Command, Group, with_help
+from tokur_cli.app.help import SETTINGS, Brief, Command, Group
 from tokur_cli.commands.shared.errors import claim_standard_streams, reporting, say
+from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 app = typer.Typer(
     name="tokur",
-    cls=with_help(Group, Brief(["tokur score samples/responses.jsonl > scored.jsonl"])),
+    cls=Group,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
@@ -51,8 +52,8 @@ def tokur(
 def _register(command: Callable[..., None], short_help: str, *examples: str) -> None:
     """Make a function a command; ``short_help`` names the options that its short help has."""
     brief = Brief(examples, [f"--{name}" for name in short_help.split()])
-    run = with_groups(command)
-    app.command(cls=with_help(Command, brief, words=staticmethod(vars(run)["words"])))(run)
+    run, groups = with_groups(command)
+    app.command(cls=type("Command", (Command,), {"brief": brief, "words": staticmethod(groups.words)}))(run)
 
 
 _register(
@@ -101,21 +102,19 @@ def main() -> None:
         try:
             code = app(prog_name="tokur", standalone_mode=False)
         except Exception as error:
-            if not hasattr(error, "format_message"):  # click's errors about usage, of which typer has its own copy
-                raise
-            code = _refuse(error)
+            context = vars(error).get("ctx")
+            say(context.info_name if context and context.parent else "", usage_message(error))
+            code = vars(error).get("exit_code", UsageError.exit_code)
         sys.exit(code)
 
 
-def _refuse(error: Any) -> int:
-    """Say what is wrong with a command line, in which what was typed is harmless, and return the exit code."""
-    command = error.ctx.info_name if error.ctx and error.ctx.parent else ""
-    say(command, usage_message(error))
-    return int(error.exit_code)
-
-
 def usage_message(error: Any) -> str:
-    """Return what an error of click's says about a command line, in one line: of an option's value, after its name."""
+    """Return what an error of click's says about a command line, in one line: of an option's value, after its name.
+
+    Any other error is raised.
+    """
+    if not hasattr(error, "format_message"):  # click's errors about usage, of which typer has its own copy
+        raise error
     if getattr(error, "param", None) is not None and error.message:
         return f"{max(error.param.opts, key=len)}: {error.message.rstrip('.').removeprefix('Value error, ')}"
     message: str = error.format_message().rstrip(".")

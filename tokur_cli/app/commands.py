@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tokur_cli.app.groups import Without
-from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
-from tokur_cli.commands.options.files import Reads
-from tokur_cli.commands.options.fit import CertifyOptions, FitOptions
+from tokur_cli.commands.options.evaluate import CertifyOptions, EvaluationOptions, EvaluationOutput, FitOptions
 from tokur_cli.commands.options.guided import GuidedOptions
 from tokur_cli.commands.options.heatmap import ChoiceOptions, HeatmapOutput, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
+from tokur_cli.commands.options.marks import Excludes, Needs, Reads
 from tokur_cli.commands.options.model import BackendOptions, DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
-from tokur_cli.commands.options.relations import Excludes, Needs
 from tokur_cli.commands.options.scoring import (
     BaselineOptions,
     LoggedOptions,
@@ -36,8 +34,8 @@ if TYPE_CHECKING:
     from tokur_cli.commands.session.work import Work
 
 _FORMS = (
-    "- or nothing for standard input. Plain, gzip or zstd; or a .csv, .tsv, .parquet or .arrow file, a data set "
-    "hf:NAME:SPLIT or a folder that save_to_disk wrote, tasks gym:TASK?size=N."
+    "- or nothing: standard input. Also .csv, .tsv, .parquet, .arrow, compressed files, hf:NAME:SPLIT, a saved data "
+    "set, gym:TASK?size=N."
 )
 _INPUT = Reads(lambda given: [given] if isinstance(given, str) else given or [STDIN])
 ScoredResponses = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of scored responses; {_FORMS}")]
@@ -46,27 +44,17 @@ Questions = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of questio
 ScoredFiles = Annotated[
     list[str] | None,
     _INPUT,
-    typer.Argument(
-        help=f"JSONL of scored records; {_FORMS} Several files are several runs: mean ± standard deviation over them."
-    ),
+    typer.Argument(help=f"JSONL of scored records; {_FORMS} Several files are several runs: mean ± deviation."),
 ]
 TrialResponses = Annotated[
     str | None,
     _INPUT,
-    typer.Argument(help="JSONL of responses to try strengths on, for --sweep and --calibrate; - for standard input."),
+    typer.Argument(help="JSONL of responses to try strengths on; - for standard input."),
     Needs("--sweep", "--calibrate"),
 ]
 _OF_MODEL = Excludes("--from-logprobs")
 _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
-_OF_GUIDED = (
-    "batch_tokens",
-    "scores",
-    "calibration",
-    "no_tokens",
-    "steps",
-    "sampling",
-    "estimator",
-)
+_OF_GUIDED = ("batch_tokens", "scores", "calibration", "no_tokens", "steps", "sampling", "estimator")
 _OF_TRANSFORMERS = Excludes("--backend=vllm", but=("name", "dtype", "trust_remote_code"))
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "limit")
 
@@ -135,15 +123,14 @@ def generate(
 ) -> None:
     """Generate N responses to each question with the mean weights. Score takes the records as they are.
 
-    A response depends on the seed, the question's id and its sample number alone, not on the batch, the order of the
-    questions or N, up to rounding, which in bfloat16 changes many sampled responses with the batch. With --guide it
-    depends on N and the options of the panel Guided, too.
+    A response depends on the seed, the question's id and its sample number alone, up to rounding, which in bfloat16
+    changes many sampled responses with the batch. With --guide it depends on N, too.
     """
     if questions and len(questions.split()) > 1 and not os.path.exists(questions):
         raise UsageError(f'there is no file "{questions}": to ask this, put --question before it')
     source = replace(source, path=input_path(questions)) if question is None else replace(source, asked=question)
-    decoding = replace(decoding.guided_by(guided.guidance, posterior.seed), engine=engine)
-    scoring = together(scoring, posterior, baselines, engine)
+    decoding = decoding.together(engine, guided.guidance, posterior.seed)
+    scoring = scoring.together(engine, posterior, baselines)
     from tokur_cli.commands.generate.command import GenerateWork
 
     _carry_out(GenerateWork.of(model, prompts, decoding, scoring, score=score), source, workers, target, dry_run)
@@ -177,9 +164,9 @@ def score(
         else:
             score_logged(source, scoring, target)
         return
-    from tokur_cli.commands.score.command import ScoreWork
+    from tokur_cli.commands.score.work import ScoreWork
 
-    work = ScoreWork.of(model, prompts, together(scoring, posterior, baselines, engine))
+    work = ScoreWork.of(model, prompts, scoring.together(engine, posterior, baselines))
     _carry_out(work, source, workers, target, dry_run)
 
 
@@ -193,12 +180,9 @@ def select(
 ) -> None:
     """Choose the best of N answers: the most confident ones vote. Writes one response for each question.
 
-    Responses of a question have its id, or without ids the same prompt. Equal
-    answers (1/2, 0.5) vote together; a missing one never wins while another is there.
-    Ties go to the more confident response, then to the lower sample: the order of
-    the input changes nothing. A response without the score ranks last, or is not
-    kept. Where there are references, accuracies follow on standard error: of the
-    choice, and beside it of the plain majority, Pass@1 and the oracle Pass@N.
+    Responses of a question have its id, or without ids the same prompt. Equal answers (1/2, 0.5) vote together; a
+    missing one never wins while another is there. Ties go to the more confident response, then to the lower sample.
+    With references, accuracies follow on standard error.
     """
     source = replace(source, path=input_path(scored))
     from tokur_cli.commands.select import select as run
@@ -218,16 +202,11 @@ def evaluate(
 ) -> None:
     """Evaluate scores: how well does each rank correct above incorrect? How much does voting by it gain?
 
-    A record's label is its field "correct" (true, false) or "quality" (0 to 1),
-    else what the program that wrote the log says (Inspect, lm-eval), else its
-    final answer against "reference". Figures are percentages in tables
-    and fractions of 1 in JSON.
+    A record's label is its "correct" (true, false) or "quality" (0 to 1), else what the program that wrote the log
+    says (Inspect, lm-eval), else its final answer against "reference". {metrics}
 
-    {metrics} Samples of one question (one id, else one prompt) stay together.
-
-    With --level step, spans of responses are evaluated: the sum, the mean, the
-    least certain token and the mean of the five least certain of every quantity.
-    {span_metrics} Length, position and chance stand beside them.
+    With --level step, spans of responses are evaluated: sum, mean, the least certain token and the mean of the five
+    least certain of every quantity. {span_metrics}
     """
     paths = list(scored) if scored else [input_path(None)]
     from tokur_cli.commands.evaluate.command import evaluate as run
@@ -253,14 +232,6 @@ def heatmap(
     from tokur_cli.commands.heatmap.command import heatmap as run
 
     run(source, scaling, choice, labels, picture, target)
-
-
-def together(
-    scoring: ScoringOptions, posterior: PosteriorOptions, baselines: BaselineOptions, engine: BackendOptions
-) -> ScoringOptions:
-    """Return how responses are scored as one group; the posterior's seed is that of all random numbers."""
-    baselines = replace(baselines, seed=posterior.seed)
-    return replace(scoring, posterior=posterior, baselines=baselines, engine=engine)
 
 
 def _carry_out(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +36,12 @@ class Brief:
 
 
 class Command(TyperCommand):
-    """A command with help in two lengths; see ``with_help``. ``words``: see ``Groups.words``."""
+    """A command with help in two lengths.
+
+    Attributes:
+        brief: what its help has beside the options.
+        words: see ``Groups.words``.
+    """
 
     brief: Brief
     words: Callable[[Sequence[str]], list[str]]
@@ -62,52 +66,54 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """The commands, with help in two lengths; where none is named, the short one, and a usage error's exit code."""
-
-    brief: Brief
+    """The commands; where none is named, the help, and a usage error's exit code."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line up to the command, and note which help is asked for, if one is."""
-        ctx.meta[_SHORT] = "--help" not in args
+        """Parse the command line up to the command."""
         if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             ctx.exit(UsageError.exit_code)
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the short help or the whole one."""
-        formatter.write("\n".join(_help_of_group(self, ctx, formatter.width)))
-
-
-def with_help(kind: type[Any], brief: Brief, **more: Any) -> type[Any]:
-    """Return ``Command`` or ``Group`` as one with this brief, for Typer to make the command of."""
-    return type(kind.__name__, (kind,), {"brief": brief, **more})
-
-
-def flags_of(command: Any, ctx: Any) -> dict[str, Any]:
-    """Return a command's parameters by each of their options' names."""
-    return {flag: parameter for parameter in command.get_params(ctx) for flag in parameter.opts if flag[0] == "-"}
+        """Write what the commands do."""
+        width = formatter.width
+        purposes = [(name, command.get_short_help_str()) for name, command in self.commands.items()]
+        lines = [*_head(ctx, width, (self.help or "").replace("\n\n", " "), "COMMAND [OPTIONS] [FILE]")]
+        lines += [*_section("Commands", purposes, width), *_section("Options", _records(self.params, ctx), width), ""]
+        lines += _wrapped("tokur COMMAND -h shows examples and the options that most people need,", width)
+        formatter.write("\n".join([*lines, "tokur COMMAND --help all of them."]))
 
 
 def _help_of_command(command: Command, ctx: Any, width: int) -> Iterator[str]:
     purpose, *details = command.help.split("\n\n") if command.help else [""]
-    yield from _head(purpose, command, ctx, width)
-    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-    options = [parameter for parameter in command.params if parameter not in arguments]
+    arguments = [option for option in command.params if option.param_type_name == "argument"]
+    yield from _head(ctx, width, purpose, " ".join(["[OPTIONS]", *map(_placeholder, arguments)]))
+    yield from ("", "Examples:")
+    for example in command.brief.examples:
+        *lines, last = _wrapped(example, width - 2, "  ", "      ")
+        yield from (*(f"{line} \\" for line in lines), last)
     if ctx.meta.get(_SHORT):
-        flags = flags_of(command, ctx)
+        flags = {flag: option for option in command.params for flag in option.opts}
         chosen = [*arguments, *(flags[name] for name in command.brief.options)]
         yield from _section("Options", _records(chosen, ctx, short=True), width)
-        yield from ("", f"{ctx.command_path} --help explains all {len(options)} options.")
+        count = len(command.params) - len(arguments)
+        yield from ("", f"{ctx.command_path} --help explains all {count} options.")
         return
     for paragraph in details:
         yield from ("", *_wrapped(_filled(paragraph), width))
-    panels: dict[str, list[Any]] = {"Arguments": arguments} if arguments else {}
-    for option in options:
-        panels.setdefault(getattr(option, "rich_help_panel", None) or "Options", []).append(option)
+    panels: dict[str, list[Any]] = {}
+    for option in command.params:
+        title = "Arguments" if option in arguments else "Options"
+        panels.setdefault(getattr(option, "rich_help_panel", None) or title, []).append(option)
     for title in sorted(panels, key=lambda title: title == RARE):
         yield from _section(title, _records(panels[title], ctx, short=title == RARE), width)
-    yield from _section("Help", [("-h", "The short help."), ("--help", "This help.")], width)
+    yield from ("", f"{ctx.command_path} -h prints the short help.")
+
+
+def _head(ctx: Any, width: int, purpose: str, taken: str) -> Iterator[str]:
+    """Yield what a command is for, and how it is called."""
+    yield from (*_wrapped(purpose, width), "", f"Usage: {ctx.command_path} {taken}")
 
 
 def _filled(paragraph: str) -> str:
@@ -119,70 +125,54 @@ def _filled(paragraph: str) -> str:
     return paragraph.format(metrics=explained(of_spans=False), span_metrics=explained(of_spans=True))
 
 
-def _help_of_group(group: Group, ctx: Any, width: int) -> Iterator[str]:
-    short = ctx.meta.get(_SHORT)
-    purposes = [
-        (name, command.get_short_help_str() if short else (command.help or "").split("\n\n")[0])
-        for name, command in group.commands.items()
-    ]
-    yield from _head((group.help or "").replace("\n\n", " "), group, ctx, width)
-    yield from _section("Commands", purposes, width)
-    if not short:
-        yield from _section("Options", _records(group.params, ctx), width)
-        yield from _section("Help", [("-h", "The short help."), ("--help", "This help.")], width)
-    yield from ("", *_wrapped("tokur COMMAND -h shows examples and the options that most people need,", width))
-    yield "tokur COMMAND --help all of them."
-
-
-def _head(purpose: str, command: Any, ctx: Any, width: int) -> Iterator[str]:
-    """Yield what the command is for, how it is called, and its examples."""
-    yield from _wrapped(purpose, width)
-    taken = [_placeholder(parameter) for parameter in command.params if parameter.param_type_name == "argument"]
-    usage = ["[OPTIONS]", *taken] if isinstance(command, Command) else ["COMMAND", "[OPTIONS]", "[FILE]"]
-    yield from ("", " ".join([_heading("Usage"), ctx.command_path, *usage]))
-    examples = command.brief.examples
-    yield from ("", _heading("Examples" if len(examples) > 1 else "Example"))
-    for example in examples:
-        yield from _wrapped(example, width - 2, "  ", "      ", end=" \\")
-
-
 def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterator[str]:
     """Yield a title and the rows below it: terms with their texts beside them, or below where a term is long."""
     rows = list(rows)
     column = 4 + max((len(term) for term, _ in rows if len(term) <= _BESIDE), default=4)
-    yield from ("", _heading(title))
+    yield from ("", f"{title}:")
     for term, text in rows:
-        lines = list(_wrapped(text, width, " " * column))
-        head = f"  {_styled(term, fg='cyan')}"
-        if lines and len(term) + 4 <= column:
-            head += lines.pop(0)[len(term) + 2 :]
-        yield from (head, *lines)
+        terms, lines = _wrapped(term, width - 2), _wrapped(text, width, " " * column)
+        beside = lines.pop(0)[len(term) + 2 :] if lines and len(term) + 4 <= column else ""
+        yield from (f"  {line}{beside}" for line in terms)
+        yield from lines
 
 
-def _records(parameters: Iterable[Any], ctx: Any, *, short: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield how options and arguments are given, and what each does; ``short``: in a sentence, with the default."""
+def _records(parameters: Iterable[Any], ctx: Any, *, short: bool = False) -> list[tuple[str, str]]:
+    """Return how options and arguments are given, and what each does; those with the same text share a row.
+
+    Args:
+        parameters: click's.
+        ctx: click's.
+        short: in a sentence, with the default.
+    """
+    rows: dict[str, str] = {}
     for parameter in parameters:
-        term, told = parameter.get_help_record(ctx)
-        if parameter.param_type_name == "argument":
-            term = _placeholder(parameter)
+        term, found = parameter.get_help_record(ctx)
         text = parameter.help or ""
-        extra = told.removeprefix(text).replace("\\[", "[")  # the default and the range; some versions escape it
+        extra = found.removeprefix(text).replace("\\[", "[")  # the default and the range; some versions escape it
         extra = re.sub(r"default: \(([^()]*)\)", r"default: \1", extra)  # words in place of a value
         extra = re.sub(r"(?:; )?[\d.e-]*<?=?x[<>]=[\d.e-]+", "", extra).replace("[]", "")
         if short:
             text, *others = _SENTENCE_END.split(text)
             defaults = [other for other in others if other.startswith("Default: ")]
             extra = " ".join([*defaults, *(f"[{default}]" for default in re.findall(r"default: [^;\]]*", extra))])
-        yield " ".join(term.split()).removeprefix(f"{SET} "), f"{text} {extra}".strip()
+        text = f"{text} {extra}".strip()
+        term = " ".join(term.split()).removeprefix(f"{SET} ")
+        if parameter.param_type_name == "argument":
+            term = _placeholder(parameter)
+        elif text in rows:
+            term = f"{rows[text].removesuffix(' ' + term.partition(' ')[2])}, {term}"
+        rows[text] = term
+    return [(term, text) for text, term in rows.items()]
 
 
 def _placeholder(argument: Any) -> str:
     return f"[{argument.name.upper()}]" + ("..." if argument.nargs != 1 else "")
 
 
-def _wrapped(text: str, width: int, first: str = "", others: str | None = None, end: str = "") -> list[str]:
+def _wrapped(text: str, width: int, first: str = "", others: str | None = None) -> list[str]:
     """Return the lines of a text, in which no option's name is broken."""
-    lines = textwrap.wrap(
+    return textwrap.wrap(
         " ".join(text.split()),
         width,
         initial_indent=first,
@@ -190,14 +180,3 @@ def _wrapped(text: str, width: int, first: str = "", others: str | None = None, 
         break_on_hyphens=False,
         break_long_words=False,
     )
-    return [*(line + end for line in lines[:-1]), *lines[-1:]]
-
-
-def _heading(title: str) -> str:
-    return _styled(f"{title}:", bold=True)
-
-
-def _styled(text: str, **style: Any) -> str:
-    """Return a text in a style, which typer takes off where there is no terminal."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return text if plain else typer.style(text, **style)

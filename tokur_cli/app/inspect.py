@@ -17,8 +17,6 @@ from tokur_cli.app.python import Tokur
 from tokur_cli.records.errors import RecordError
 
 DEFAULT_SCORES = "eu,ll_sum"
-
-
 _BUSY = threading.Lock()
 """Held by the one thread that loads a model or computes with one: two models at once would be in each other's way."""
 
@@ -40,25 +38,16 @@ class _Desk:
             with self._guard:
                 batch, self._waiting = self._waiting, []
             while batch:
-                batch = self._score_up_to_an_error(batch)
+                try:
+                    for record in self._tokur.score([row for row, _ in batch]):
+                        batch.pop(0)[1].set_result(record)
+                except RecordError as error:  # of the first that is left
+                    batch.pop(0)[1].set_exception(error)
+                except BaseException as error:
+                    for _, waiting in batch:
+                        waiting.set_exception(error)
+                    batch = []
         return scored.result()
-
-    def _score_up_to_an_error(
-        self, batch: list[tuple[Mapping[str, Any], Future[dict[str, Any]]]]
-    ) -> list[tuple[Mapping[str, Any], Future[dict[str, Any]]]]:
-        """Score rows; return those after the first bad one."""
-        done = 0
-        try:
-            for record in self._tokur.score([row for row, _ in batch]):
-                batch[done][1].set_result(record)
-                done += 1
-        except RecordError as error:
-            batch[done][1].set_exception(error)
-            return batch[done + 1 :]
-        except BaseException as error:
-            for _, waiting in batch[done:]:
-                waiting.set_exception(error)
-        return []
 
 
 _DESKS: dict[str, _Desk] = {}

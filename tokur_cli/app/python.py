@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.app import usage_message
-from tokur_cli.app.commands import generate, score, together
-from tokur_cli.app.groups import SET, Groups, given_in, parser_of
+from tokur_cli.app.commands import generate, score
+from tokur_cli.app.groups import SET, parser_of
 from tokur_cli.commands.generate.command import GenerateWork
 from tokur_cli.commands.heatmap.notebook import picture_of
-from tokur_cli.commands.options.relations import names_of
+from tokur_cli.commands.options.marks import Alone, marks_of, names_of
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
+from tokur_cli.commands.options.streams import DryRunOptions, InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
-from tokur_cli.commands.score.command import ScoreWork
+from tokur_cli.commands.score.work import ScoreWork
 from tokur_cli.commands.session.model import load
 from tokur_cli.commands.session.work import Work, none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _SOURCE = "records"  # what stands before a record's number in its error
 _OF_COMMAND_LINE = {
-    *(field.name for group in (InputOptions, ResumableOutput, WorkerOptions) for field in fields(group)),
+    *(one.name for group in (InputOptions, ResumableOutput, WorkerOptions, DryRunOptions) for one in fields(group)),
     "from_logprobs",
     "question",
 }
@@ -64,10 +65,9 @@ class Tokur:
 
     def __init__(self, model: str | None = None, **options: Any) -> None:
         self._options = {"model": model, **options}
-        groups = _filled(score, self._options)
+        groups = filled(score, self._options)
         self._model_options = groups["model"]
-        scoring = _scoring_of(groups)
-        self._scoring = ScoreWork.of(self._model_options, groups["prompts"], scoring)
+        self._scoring = ScoreWork.of(self._model_options, groups["prompts"], _scoring_of(groups))
         self._session: Session | None = None  # with the model that is loaded
         self._loaded: tuple[str | None, str | None] | None = None  # as which, and with which adapter
         self._scorer: Pipeline | None = None
@@ -103,14 +103,13 @@ class Tokur:
             RecordError: later, after all before it, a bad record; it names its number, from 1.
             TokurError: a file that the options name cannot be read; later, whatever else stops the command.
         """
-        groups = _filled(generate, {**self._options, **options})
+        groups = filled(generate, {**self._options, **options})
         if groups["model"] != self._model_options:
             raise UsageError(
                 "generate uses the model that Tokur has: give another model, or how it is loaded, to Tokur"
             )
         scoring = _scoring_of(groups)
-        decoding = groups["decoding"].guided_by(groups["guided"].guidance, groups["posterior"].seed)
-        decoding = replace(decoding, engine=scoring.engine)
+        decoding = groups["decoding"].together(scoring.engine, groups["guided"].guidance, scoring.posterior.seed)
         work = GenerateWork.of(groups["model"], groups["prompts"], decoding, scoring, score=groups["score"])
         work = replace(work, model=work.model if work.model.name else self._scoring.model)
         rows = [{"question": questions}] if isinstance(questions, str) else questions
@@ -138,51 +137,54 @@ class Tokur:
             gc.collect()  # before there are two
             self._session, self._loaded = work.session(load(work.model, progress), progress), named
             gc.unfreeze()  # unlike a command, this process may outlive the model
-        if not isinstance(work, ScoreWork):
-            return work.pipeline(work.session(self._session.model, progress))
-        if self._scorer is None:
-            self._scorer = work.pipeline(work.session(self._session.model, progress))
-        return self._scorer
+        if isinstance(work, ScoreWork) and self._scorer is not None:
+            return self._scorer
+        pipeline = work.pipeline(work.session(self._session.model, progress))
+        if isinstance(work, ScoreWork):
+            self._scorer = pipeline
+        return pipeline
 
 
 def _scoring_of(groups: Mapping[str, Any]) -> ScoringOptions:
     """Return how responses are scored."""
-    if groups["engine"].backend == "vllm":
+    scoring: ScoringOptions = groups["scoring"].together(groups["engine"], groups["posterior"], groups["baselines"])
+    if scoring.engine.backend == "vllm":
         raise UsageError("from Python there is no backend vllm: run tokur score or tokur generate with --backend vllm")
-    return together(groups["scoring"], groups["posterior"], groups["baselines"], groups["engine"])
+    return scoring
 
 
-def _filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a command's groups of options with values as they would be given on its command line."""
-    groups, parser = Groups(command), parser_of(command)
-    flags = {
-        name.removeprefix(SET).lstrip("- ").replace("-", "_"): name
-        for parameter in groups.parameters
-        if parameter.name not in _OF_COMMAND_LINE
-        for name in names_of(parameter)
-        if name.startswith("-")
+def filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a command's groups of options, filled by the options' long names.
+
+    Args:
+        command: the command.
+        options: values; None and False leave an option at its default, and a list may stand for a text with commas.
+
+    Raises:
+        UsageError: there is no such option, or it cannot have this value.
+    """
+    parser, groups = parser_of(command)
+    options_of = {names_of(one)[0]: one for one in groups.parameters if one.name not in _OF_COMMAND_LINE}
+    named = {
+        name.removeprefix(SET).strip("- ").replace("-", "_"): one for name, one in options_of.items() if name[0] == "-"
     }
-    words = []
-    for name, value in options.items():
-        if name not in flags:
-            raise UsageError(
-                f"tokur {command.__name__} has no option {name} from Python; there are: {', '.join(flags)}"
-            )
-        several = isinstance(value, list | tuple)
-        is_repeated = any(flags[name] in one.opts and getattr(one, "multiple", False) for one in parser.params)
-        if value is True:
-            words.append(flags[name])
-        elif value is not None and value is not False:
-            values = value if several and is_repeated else [",".join(map(str, value)) if several else value]
-            words += [word for one in values for word in _as_typed(flags[name], one)]
+    if unknown := [name for name in options if name not in named]:
+        choices = ", ".join(named)
+        raise UsageError(f"tokur {command.__name__} has no option {unknown[0]} from Python; there are: {choices}")
+    asked = {name: value for name, value in options.items() if value is not None and value is not False}
+    given = {named[name].name: _typed(named[name], value) for name, value in asked.items()}
+    context = parser.context_class(parser, info_name=command.__name__)
     try:
-        context = parser.make_context(command.__name__, groups.words(words))
+        for parameter in parser.params:
+            parameter.handle_parse_result(context, given, [])
     except Exception as error:
-        if not hasattr(error, "format_message"):  # click's errors about usage, of which typer has its own copy
-            raise
         raise UsageError(usage_message(error)) from None
-    return groups.fill(context.params, given_in(context))
+    return groups.fill(context)
 
 
-def _as_typed(flag: str, value: Any) -> list[str]:
-    return [f"{flag}={value}"] if flag.startswith("--") else [flag, str(value)]
+def _typed(option: inspect.Parameter, value: Any) -> Any:
+    """Return a value as a command line gives it: a text, or texts; True for a flag."""
+    if value is True:
+        return next((mark.value for mark in marks_of(option, Alone)), True)
+    texts = [str(one) for one in (value if isinstance(value, list | tuple) else [value])]
+    return texts if isinstance(option.default, list) else ",".join(texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -68,12 +68,11 @@ class _Selection:
 
     def __init__(self, options: SelectOptions, skip_invalid: bool, certified: CertifiedAnswers | None) -> None:
         by = score_named(options.by, "--by")
-        options = replace(options, by=by.name)
+        self.options, self.certified = replace(options, by=by.name), certified
         self.rule = Rule(options.method, parse_keep(options.keep), options.weight)
-        self.options, self.certified = options, certified
         self.sign = -1.0 if by.orientation == "uncertainty" else 1.0
         self.settings = {
-            "by": options.by,
+            "by": by.name,
             "keep": float(self.rule.keep.fraction),
             "keep_at_least": self.rule.keep.minimum if self.rule.keep.minimum > 1 else None,
             "method": options.method,
@@ -84,11 +83,10 @@ class _Selection:
         }
         self.invalid = InvalidRecords(COMMAND, skip_invalid)
         self.accuracy = SelectionAccuracy(abstains=options.abstains)
-        self.questions = self.answered = self.answerless = self.unmarked = 0
+        self.questions = self.answered = self.answerless = self.unmarked = self.taken = 0
         self.unjudged: Counter[str] = Counter()
-        self.notes = InputWarnings(options.by, self.rule)
+        self.notes = InputWarnings(by.name, self.rule)
         self.other_scores: dict[str, None] = {}
-        self.taken = 0
         self.asked = Questions()
 
     def run(
@@ -113,7 +111,8 @@ class _Selection:
                     done.update(gathering.questions)
                     gathering.clear()
                     if question.key in done:
-                        raise _comes_back(item)
+                        where = str(item.error(f"question {item.id or 'of this prompt'} comes back after another one"))
+                        raise TokurError(f"{where}: leave out --grouped")
                 labelled = labelling.take(item)
                 if isinstance(labelled, Refused):
                     raise labelled.error
@@ -132,34 +131,36 @@ class _Selection:
             yield from self.certified.told()
         for outcome in (Outcome.CODE_NOT_RUN, Outcome.RULE_NOT_USED):
             if count := self.unjudged[outcome]:
-                yield f"not judged right or wrong: {count:,} response{'s' * (count > 1)} {UNLABELLED[outcome]}"
+                yield f"not judged: {count:,} response{'s' * (count > 1)} {UNLABELLED[outcome]}"
         if self.unmarked:
             yield told_unmarked(self.unmarked)
         mean = f"{self.options.by}_mean"
         if mean in CATALOGUE and self.rule.needs_score and self.certified is None:
             yield f"{self.options.by} adds up over tokens and favours short responses; the paper selects by {mean}"
         if self.options.abstains and self.questions:
-            part = self.answered / self.questions
-            others = "too uncertain of the others"
-            if self.answerless:
-                unsure = self.questions - self.answered - self.answerless
-                others = f"too uncertain of {unsure:,}, no answer was read to {self.answerless:,}"
-            yield f"answered {self.answered:,} of {self.questions:,} questions ({part:.2%}), {others}"
-        summary = self.accuracy.summary()
-        if summary:
+            unsure = self.questions - self.answered - self.answerless
+            share = f"{self.answered / self.questions:.2%}"
+            others = f"too uncertain of {unsure:,}, no answer was read to {self.answerless:,}"
+            yield f"answered {self.answered:,} of {self.questions:,} questions ({share}), {others}"
+        if summary := self.accuracy.summary():
             yield summary
 
     def _gather(self, question: Question, labelled: Labelled, gathering: QuestionStore) -> None:
-        record = labelled.record
+        record, scores = labelled.record, labelled.record.scores
         if is_code(record) and self.rule.method != "bon":
             method = self.rule.method
             raise record.error(f"is code, and {method} counts equal answers, of which code has none: give --method bon")
         self.unjudged[labelled.outcome] += labelled.awaits is None
-        scores = record.scores
+        if scores.get(self.options.by) is None:
+            self.other_scores.update(dict.fromkeys(name for name, other in scores.items() if other is not None))
+        confidence, certified = self._score(record, self.options.by), None
+        if self.certified is not None:
+            self.certified.check(record)
+            certified = self._score(record, self.certified.certificate.score)
         response = Candidate(
             None if labelled.answer is None else sys.intern(labelled.answer),  # most answers come many times
-            self._confidence(record, scores),
-            certified=self._certified(record, scores),
+            None if confidence is None else self.sign * confidence,
+            certified=certified,
             is_unmarked=labelled.is_unmarked,
             is_code=is_code(record),
             correct=labelled.correct,
@@ -167,20 +168,8 @@ class _Selection:
         )
         gathering.add(question, record, response)
 
-    def _certified(self, record: Record, scores: Mapping[str, Any]) -> float | None:
-        """Return the score that the certificate goes by."""
-        if self.certified is None:
-            return None
-        self.certified.check(record)
-        name = self.certified.certificate.score
-        return record.number(f'"tokur.scores.{name}"', scores.get(name))
-
-    def _confidence(self, record: Record, scores: Mapping[str, Any]) -> float | None:
-        value = scores.get(self.options.by)
-        if value is None:
-            self.other_scores.update(dict.fromkeys(name for name, other in scores.items() if other is not None))
-        number = record.number(f'"tokur.scores.{self.options.by}"', value)
-        return None if number is None else self.sign * number
+    def _score(self, record: Record, name: str) -> float | None:
+        return record.number(f'"tokur.scores.{name}"', record.scores.get(name))
 
     def _finish(self, gathering: QuestionStore, labelling: Labeller, writer: RecordWriter) -> None:
         """Choose for the gathered questions, and write."""
@@ -192,51 +181,52 @@ class _Selection:
             self.notes.look_at(gathered, drawn, duplicates)
             classes = answer_classes([response.answer for response in drawn], labelling.equivalence)
             choice = choose([response.confidence for response in drawn], classes.labels, self.rule)
-            certainty = None if choice is None else self._certainty(drawn, choice)
-            answers = self._answers(question, drawn, choice, certainty)
+            certainty, answers = self._certainty(question, drawn, choice)
             self.questions, self.answered = self.questions + 1, self.answered + answers
             correct = _correct(question.references, drawn, gathering, labelling)
-            self._count(question, drawn, classes, choice, correct, answers)
+            if question.references or any(label is not None for label in correct):
+                pairs = zip(correct, drawn, strict=True)
+                self.unmarked += sum(label is False and response.is_unmarked for label, response in pairs)
+                self.accuracy.add(correct, classes.labels, choice.chosen if choice else None, answers=answers)
             if choice is None:
                 self.invalid.skip_or_raise(self._nothing_kept(question))
             if self.options.records:
-                verdicts.update(_verdicts(drawn, classes, choice, answers))
+                verdicts |= _verdicts(drawn, classes, choice, answers)
                 if choice is not None and self.options.abstains:
                     withheld[drawn[choice.chosen].offset] = not answers
             elif choice is not None:
-                selected = self._selected(gathering.record(drawn[choice.chosen]), drawn, choice)
-                writer.write(_with_certainty(selected, certainty, answers) if self.options.abstains else selected)
-        if self.options.records:
-            for response in gathering.in_input_order():
-                record = gathering.record(response)
-                verdict = verdicts.get(response.offset) or _verdict(response, drawn=False)
-                tokur = {name: value for name, value in record.tokur.items() if name != "withheld"}
-                if response.offset in withheld:
-                    tokur["withheld"] = withheld[response.offset]
-                record.set("tokur", {"schema": SCHEMA, **tokur, "select": verdict})
+                record = gathering.record(drawn[choice.chosen])
+                record.set("tokur", self._selected(record, drawn, choice, certainty, answers))
                 writer.write(record)
+        for response in gathering.in_input_order() if self.options.records else ():
+            record = gathering.record(response)
+            tokur = {name: value for name, value in record.tokur.items() if name != "withheld"}
+            if response.offset in withheld:
+                tokur["withheld"] = withheld[response.offset]
+            verdict = verdicts.get(response.offset) or _verdict(response, drawn=False)
+            record.set("tokur", {"schema": SCHEMA, **tokur, "select": verdict})
+            writer.write(record)
 
-    def _certainty(self, drawn: list[Candidate], choice: Choice) -> float | None:
+    def _certainty(
+        self, question: Question, drawn: list[Candidate], choice: Choice | None
+    ) -> tuple[float | None, bool]:
+        """Return how certain the choice is, and whether it is an answer that is certain enough to be given."""
+        chosen, certainty = None, None
+        if choice is not None:
+            chosen = drawn[choice.chosen]
+            certainty = chosen.confidence if self.options.by == P_CORRECT else choice.share
         if self.certified is not None:
-            return drawn[choice.chosen].certified
-        return drawn[choice.chosen].confidence if self.options.by == P_CORRECT else choice.share
-
-    def _answers(
-        self, question: Question, drawn: list[Candidate], choice: Choice | None, certainty: float | None
-    ) -> bool:
-        """Return whether the choice is an answer that is certain enough to be given."""
-        if self.certified is not None:
+            certainty = None if chosen is None else chosen.certified
             is_certain = self.certified.answers(certainty, question, len(drawn))
         elif self.options.abstain is None:
-            return True
+            return certainty, True
         else:
             is_certain = certainty is not None and certainty >= self.options.abstain
-        if choice is None or not is_certain:
-            return False
-        chosen = drawn[choice.chosen]
+        if chosen is None or not is_certain:
+            return certainty, False
         has_answer = chosen.answer is not None or chosen.is_code
         self.answerless += not has_answer
-        return has_answer
+        return certainty, has_answer
 
     def _nothing_kept(self, question: Question) -> RecordError:
         others = ", ".join(name for name in CATALOGUE if name in self.other_scores)
@@ -247,79 +237,43 @@ class _Selection:
             question.line,
         )
 
-    def _count(
-        self,
-        question: Question,
-        drawn: list[Candidate],
-        classes: AnswerClasses,
-        choice: Choice | None,
-        correct: list[bool | None],
-        answers: bool,
-    ) -> None:
-        if not question.references and not any(right is not None for right in correct):
-            return
-        self.unmarked += sum(
-            right is False and response.is_unmarked for right, response in zip(correct, drawn, strict=True)
-        )
-        self.accuracy.add(correct, classes.labels, choice.chosen if choice else None, answers=answers)
-
-    def _selected(self, record: Record, drawn: list[Candidate], choice: Choice) -> Record:
-        """Return the chosen response's record, with what speaks for it and against it."""
+    def _selected(
+        self, record: Record, drawn: list[Candidate], choice: Choice, certainty: float | None, answers: bool
+    ) -> dict[str, Any]:
+        """Return what the chosen response's record has under ``tokur``, with what speaks for it and against it."""
         winner, *others = choice.classes
-        tokur = record.tokur
-        for name in ("select", "withheld", "certificate"):  # of earlier runs
-            tokur.pop(name, None)
-        record.set(
-            "tokur",
-            {
-                "schema": SCHEMA,
-                **tokur,
-                "answer": drawn[winner.best].answer,
-                "votes": winner.votes,
-                "weight": winner.weight,
-                "kept": len(choice.weights),
-                "n": len(drawn),
-                "runners_up": [
-                    {"answer": drawn[other.best].answer, "votes": other.votes, "weight": other.weight}
-                    for other in others
-                ],
-                "selection": self.settings,
-            },
-        )
-        return record
-
-
-def _with_certainty(record: Record, certainty: float | None, answers: bool) -> Record:
-    """Return a selected record with how certain its answer is, and without the answer where that is too little."""
-    tokur = {**record.tokur, "certainty": certainty}
-    if not answers:
-        tokur |= {"answer": None, "withheld": tokur["answer"]}
-    record.set("tokur", tokur)
-    return record
-
-
-def _comes_back(record: Record) -> TokurError:
-    where = str(record.error(f"question {record.id or 'of this prompt'} comes back after another one"))
-    return TokurError(f"{where}: leave out --grouped")
+        answer = drawn[winner.best].answer
+        of_earlier_runs = ("select", "withheld", "certificate")
+        tokur = {
+            "schema": SCHEMA,
+            **{name: value for name, value in record.tokur.items() if name not in of_earlier_runs},
+            "answer": answer,
+            "votes": winner.votes,
+            "weight": winner.weight,
+            "kept": len(choice.weights),
+            "n": len(drawn),
+            "runners_up": [
+                {"answer": drawn[other.best].answer, "votes": other.votes, "weight": other.weight} for other in others
+            ],
+            "selection": self.settings,
+        }
+        if not self.options.abstains:
+            return tokur
+        return {**tokur, "certainty": certainty} | ({} if answers else {"answer": None, "withheld": answer})
 
 
 def _correct(
     references: list[str], responses: list[Candidate], gathering: QuestionStore, labelling: Labeller
 ) -> list[bool | None]:
-    """Return whether each response is right; None where that cannot be known."""
+    """Return whether each response is correct; None where that cannot be known."""
     compared = list(dict.fromkeys(response.answer for response in responses if response.awaits == "comparison"))
     outcomes = labelling.compare((answer, references) for answer in compared)
-    right = {answer: outcome.correct for answer, outcome in zip(compared, outcomes, strict=True)}
+    correct = {answer: outcome.correct for answer, outcome in zip(compared, outcomes, strict=True)}
     tested = [response for response in responses if response.awaits == "tests"]
-    passed = dict(
-        zip(
-            (response.offset for response in tested),
-            labelling.test([gathering.record(response) for response in tested]),
-            strict=True,
-        )
-    )
+    results = labelling.test([gathering.record(response) for response in tested])
+    passed = {response.offset: result for response, result in zip(tested, results, strict=True)}
     return [
-        right[response.answer] if response.awaits == "comparison" else passed.get(response.offset, response.correct)
+        correct[response.answer] if response.awaits == "comparison" else passed.get(response.offset, response.correct)
         for response in responses
     ]
 
@@ -341,12 +295,5 @@ def _verdicts(
 
 def _verdict(response: Candidate, *, drawn: bool, name: str | None = None) -> dict[str, Any]:
     """Return what ``--records`` writes of a response before it is known whether it is kept or chosen."""
-    return {
-        "drawn": drawn,
-        "kept": False,
-        "weight": 0.0,
-        "answer": response.answer,
-        "class": name,
-        "rank": None,
-        "chosen": False,
-    }
+    unknown = {"class": name, "rank": None, "chosen": False}
+    return {"drawn": drawn, "kept": False, "weight": 0.0, "answer": response.answer, **unknown}

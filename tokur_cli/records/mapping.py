@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli.records.encoding import json_type
-from tokur_cli.records.formats.base import with_fields
 from tokur_cli.records.record import Record
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -46,6 +45,8 @@ class FieldMapping:
             values["response"] = record.get("response")
         if "response" in values and record.token_ids is not None and record.get("response") != values["response"]:
             raise record.error('--response-field names another text than the one "tokur.token_ids" belongs to')
+        from tokur_cli.records.formats.base import with_fields  # formats read fields by this module
+
         return with_fields(record, **values) if values else record
 
 

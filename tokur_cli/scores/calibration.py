@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokur_cli import __version__
 from tokur_cli.records.errors import UsageError
+from tokur_cli.records.provenance import UNSAID, Provenance
 from tokur_cli.records.typed import read_json
 from tokur_cli.scores.quantities import OF_DRAWS
 
@@ -28,8 +29,6 @@ SCHEMA = 1
 P_CORRECT = "p_correct"
 
 _OF_MODEL = ("model", "revision", "dtype")
-UNSAID = {"base": None, "base_revision": None, "quantize": None, "backend": "transformers"}
-"""What a ``tokur.run`` says only where it is otherwise."""
 _ANY_RUN = ("seed", "attempt_seed", "version", "calibration", "prompts", "model_digest", "base_digest")
 
 
@@ -105,11 +104,11 @@ class Calibration:
             UsageError: one differs.
         """
         known = {**UNSAID, **run} if "model" in run else run
-        for setting, fitted in {**UNSAID, **self.settings}.items():
-            if setting in known and known[setting] != fitted:
+        for setting, made, fitted in Provenance(known).differences(self.settings):
+            if setting in known and (setting in self.settings or setting in UNSAID):
                 raise UsageError(
                     f"--calibration {name}: was fitted on scores with {setting} {_shown(fitted)}, these are made with "
-                    f"{_shown(known[setting])}: score as it says, or fit another one with tokur evaluate --fit"
+                    f"{_shown(made)}: score as it says, or fit another one with tokur evaluate --fit"
                 )
 
     def as_json(self) -> str:
@@ -155,14 +154,6 @@ def relevant_settings(run: Mapping[str, Any], scores: Sequence[str], of_draws: S
     if any(set(score.needs) & set(BEYOND_TOKENS) for score in chosen):
         names += [name for name in run if name not in (*_OF_MODEL, *of_draws)]
     return {name: run.get(name) for name in names if name not in _ANY_RUN}
-
-
-def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each of the settings in which two differ: its name and both values; None for what is not known."""
-    for name in {**other, **one}:
-        values = [of.get(name, UNSAID.get(name)) for of in (one, other)]
-        if values[0] != values[1]:
-            yield name, values[0], values[1]
 
 
 def scores_to_compute(names: str | None, calibration: Calibration | None) -> list[Score]:

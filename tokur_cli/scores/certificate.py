@@ -15,8 +15,9 @@ from functools import cached_property
 from typing import Any
 
 from tokur_cli import __version__
+from tokur_cli.records.provenance import Provenance
 from tokur_cli.records.typed import read_json
-from tokur_cli.scores.calibration import P_CORRECT, differing, relevant_settings
+from tokur_cli.scores.calibration import P_CORRECT, relevant_settings
 
 SCHEMA = 1
 ASSUMPTION = (
@@ -116,7 +117,7 @@ class Certificate:
             settings: theirs, see ``settings_for``.
         """
         both = all(any(map(_is_of_generation, of)) for of in (settings, self.settings))
-        for difference in differing(settings, self.settings):
+        for difference in Provenance(settings).differences(self.settings):
             if both or not _is_of_generation(difference[0]):
                 yield difference
 

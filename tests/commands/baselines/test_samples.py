@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.helpers import SAMPLES, jaccard, parsed, write_lines
-from tokur_cli.commands.baselines.samples import windows_of_questions
+from tokur_cli.commands.baselines.samples import question_key
+from tokur_cli.commands.shared.windows import windows
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import CATALOGUE
@@ -83,10 +84,10 @@ def test_over_samples_windows_never_cut_a_question_and_a_bad_line_belongs_to_the
     bad = RecordError("bad", "in.jsonl", 7)
     items = [record(id=f"q{number}", question=f"{number}?") for number in (0, 0, 0, 1, 1)]
     items += [bad, *[record(id=f"q{number}", question=f"{number}?") for number in (1, 2, 3)]]
-    windows = list(windows_of_questions(items, iter([2, 1, 1, 1])))
-    assert [len(window) for window in windows] == [3, 4, 1, 1]
-    assert bad in windows[1]
-    assert list(windows_of_questions([], iter([2]))) == []
+    found = list(windows(items, iter([2, 1, 1, 1]), question_key()))
+    assert [len(window) for window in found] == [3, 4, 1, 1]
+    assert bad in found[1]
+    assert list(windows([], iter([2]), question_key())) == []
 
 
 @pytest.mark.parametrize("bad", [{"id": "q1", "question": "How many?"}, b"{\n"])

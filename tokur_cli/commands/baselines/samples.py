@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import question_of
-from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.errors import RecordError
 from tokur_cli.records.question import Questions
-from tokur_cli.records.record import WINDOW_BYTES, Record, size_of
+from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
     from tokur_cli.engine.text.tokens import ResponseTokenizer
@@ -38,36 +38,10 @@ def standing_together(items: Iterable[Record | RecordError | None]) -> Iterator[
         yield item
 
 
-def windows_of_questions(
-    items: Iterable[Record | RecordError | None], sizes: Iterator[int]
-) -> Iterator[list[Record | RecordError]]:
-    """Cut a stream into windows of at least these sizes, never between the responses of a question.
-
-    Where their text is long, or the stream pauses or fails, the questions before the last one, of which samples may be
-    missing, are a window too.
-    """
-    window: list[Record | RecordError] = []
-    before = text = 0  # of these, what is before the last question, and the length of all their text
-    size, current, questions = next(sizes), None, Questions()
-    try:
-        for item in items:
-            key = questions.of(item).key if isinstance(item, Record) else current
-            if key != current:
-                before = len(window)
-            if before >= size or (before and (text >= WINDOW_BYTES or item is None)):
-                yield window[:before]
-                window, before, size = window[before:], 0, next(sizes)
-                text = sum(map(size_of, window))
-            current = key
-            if item is not None:
-                window.append(item)
-                text += size_of(item)
-    except TokurError:
-        if before:
-            yield window[:before]
-        raise
-    if window:
-        yield window
+def question_key() -> Callable[[Record | RecordError], str | None]:
+    """Return what tells the question of each item of a stream; that of an error is not known."""
+    questions = Questions()
+    return lambda item: questions.of(item).key if isinstance(item, Record) else None
 
 
 def by_question(responses: Iterable[ScoredResponse]) -> list[list[ScoredResponse]]:

@@ -13,8 +13,7 @@ import numpy as np
 from tokur_cli.answers.grading import UNLABELLED, Labelled
 from tokur_cli.commands.evaluate.reading import RunReader, Wanted
 from tokur_cli.commands.evaluate.tables import figure
-from tokur_cli.commands.options.evaluate import EvaluationOutput
-from tokur_cli.commands.options.fit import CertifyOptions
+from tokur_cli.commands.options.evaluate import CertifyOptions, EvaluationOutput
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.certified import how_selected, made_with
@@ -24,10 +23,10 @@ from tokur_cli.metrics.certification import certify, fewest, upper_bound
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.outputs import writing_whole
+from tokur_cli.records.provenance import Provenance
 from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
-from tokur_cli.scores.calibration import differing
 from tokur_cli.scores.catalogue import Score, choose_scores
 from tokur_cli.scores.certificate import MOST_SCORES, Certificate, tie_break_of
 from tokur_cli.views.tables import MISSING, table_console
@@ -145,7 +144,7 @@ class LabelledQuestions:
         settings = made_with(record, self.score.name)
         if self.settings is None:
             self.settings = settings
-        for name, value, before in differing(settings, self.settings):
+        for name, value, before in Provenance(settings).differences(self.settings):
             raise record.error(
                 f"was made with {name} {value}, records before it with {before}: a certificate is of responses that "
                 "were made and scored in one way"

@@ -11,8 +11,7 @@ from tokur_cli.commands.evaluate.questions import by_question, group_by_difficul
 from tokur_cli.commands.evaluate.reading import Columns, RunReader, Wanted, check_runs
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.tables import heading, left_out, reasons, tables
-from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput
-from tokur_cli.commands.options.fit import CertifyOptions, FitOptions
+from tokur_cli.commands.options.evaluate import CertifyOptions, EvaluationOptions, EvaluationOutput, FitOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say

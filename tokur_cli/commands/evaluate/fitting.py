@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from tokur_cli.answers.grading import Labelled
 from tokur_cli.commands.evaluate.reading import Columns
 from tokur_cli.commands.evaluate.results import Results
-from tokur_cli.commands.options.evaluate import EvaluationOptions
-from tokur_cli.commands.options.fit import FitOptions
+from tokur_cli.commands.options.evaluate import EvaluationOptions, FitOptions
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.metrics.calibration import FOLDS, Curve, Fit, Line, fit_isotonic, fit_logistic, fit_platt, held_out
 from tokur_cli.metrics.catalogue import METRICS, ProbabilityMetric
 from tokur_cli.metrics.ranking import Floats
 from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.provenance import Provenance
 from tokur_cli.records.quantity import Orientation
-from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, differing, relevant_settings
+from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevant_settings
 from tokur_cli.scores.catalogue import Score, choose_scores
 
 DEFAULT_SCORES = "eu,ll_sum,neg_length"
@@ -93,7 +93,7 @@ class CalibrationFit:
         settings = relevant_settings(run, self.by, DRAW_SETTINGS)
         if self.settings is None:
             self.settings = settings
-        for name, value, before in differing(settings, self.settings):
+        for name, value, before in Provenance(settings).differences(self.settings):
             raise record.error(
                 f"was scored with {name} {value}, records before it with {before}: a calibration is of scores that "
                 "were made in one way"

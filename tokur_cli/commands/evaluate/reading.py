@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +29,7 @@ from tokur_cli.metrics.ranking import Floats
 from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.mapping import value_at
+from tokur_cli.records.provenance import Provenance
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record
@@ -111,7 +111,7 @@ class Columns:
     numbers: dict[str, int] = field(default_factory=dict)
     questions: Questions = field(default_factory=Questions)
     first_line: int | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Provenance = field(default_factory=Provenance)
     _count: int = 0  # of questions
     _responses: int = 0
 
@@ -125,7 +125,8 @@ class Columns:
         question = self.questions.of(record) if self.wanted.answers else self.questions.known(record)
         number = self._count if question is None else self.numbers.setdefault(question.key, self._count)
         if not self._count:
-            self.settings, self.first_line = settings_of(record), record.line
+            made = {of: record.settings(of) for of in ("generation", "run")}
+            self.settings, self.first_line = Provenance.nested(**made), record.line
         self._count += number == self._count
         for labelled, values in rows:
             self.label.append(labelled.label)
@@ -298,22 +299,6 @@ class RunReader:
             yield f"skipped {counts['without spans']:,} responses without labelled spans"
 
 
-def settings_of(record: Record) -> dict[str, Any]:
-    """Return how a record's response and its scores were made, without what may differ between runs."""
-    return {
-        f"{of}.{name}": value for of in ("generation", "run") for name, value in _lasting(record.settings(of)).items()
-    }
-
-
-def _lasting(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings, and those within them, without what may differ."""
-    return {
-        name: _lasting(value) if isinstance(value, Mapping) else value
-        for name, value in settings.items()
-        if name not in _MAY_DIFFER
-    }
-
-
 def scores_of(record: Record, unknown: Counter[str]) -> dict[str, float]:
     """Return the scores of a record that the catalogue knows, NaN for null; count the names that it does not know."""
     values = {}
@@ -368,10 +353,10 @@ def check_runs(runs: Sequence[Columns]) -> int:
         How many questions are not in all runs: a record that failed in one of them may leave a gap there.
     """
     for run in runs[1:]:
-        for name, value in run.settings.items():
-            if name in runs[0].settings and value != runs[0].settings[name]:
+        for name, value, first in run.settings.differences(runs[0].settings, ignore=_MAY_DIFFER):
+            if name in run.settings and name in runs[0].settings:
                 raise RecordError(
-                    f"has {name} {value}, {runs[0].name} has {runs[0].settings[name]}: files are runs of one kind, "
+                    f"has {name} {value}, {runs[0].name} has {first}: files are runs of one kind, "
                     "whose figures are averaged; evaluate them apart, or put them into one file and use --group-by",
                     run.path,
                     run.first_line,

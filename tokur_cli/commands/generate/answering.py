@@ -12,7 +12,7 @@ from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.pipeline import RecordScorer
 from tokur_cli.commands.score.provenance import settings_for
-from tokur_cli.commands.score.windows import ScoringTask
+from tokur_cli.commands.score.stream import ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.particles import ParticleFilter

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.score.checked import checked
+from tokur_cli.commands.score.work import validate_scoring
 from tokur_cli.commands.session.work import Work, none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
@@ -58,7 +59,7 @@ class GenerateWork(Work):
             kept = scoring.posterior.model  # which also says what is wrong with a kept posterior
             model = model.or_named(kept)
         if score:
-            scoring = checked(scoring)
+            scoring = validate_scoring(scoring)
         return cls(model, PromptForm(prompts), scoring, decoding, score)
 
     @property
@@ -100,3 +101,8 @@ class GenerateWork(Work):
         if isinstance(asked, RecordError):
             raise asked
         return len(asked[1].prompt_ids), 0
+
+    def count_batches(self, lengths: Sequence[int], batch_tokens: int) -> int:  # noqa: D102
+        from tokur_cli.commands.session.session import ROWS
+
+        return -(-len(lengths) * self.decoding.samples // (self.decoding.batch_size or ROWS))

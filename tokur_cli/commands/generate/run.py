@@ -14,12 +14,13 @@ from tokur_cli.commands.generate.settling import Poll, Polled, Savings
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.provenance import settings_of as settings_of_scores
-from tokur_cli.commands.score.windows import ScoreStream, windows
+from tokur_cli.commands.score.stream import ScoreStream
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.session.work import none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import WORD_FOR_WORD, question_id, with_ids_of
+from tokur_cli.commands.shared.windows import windows
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
 from tokur_cli.engine.generation.particles import GuidedResponse

@@ -10,14 +10,18 @@ from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
-from tokur_cli.commands.options.files import Reads, Writes
-from tokur_cli.commands.options.relations import Excludes
+from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Writes, share
 from tokur_cli.commands.options.scoring import explain_scores
 from tokur_cli.commands.options.select import KEEP
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
 from tokur_cli.selection.voting import Keep, parse_keep
+
+_NOT_CERTIFIED = (
+    *("--scores", "--level", "--bootstrap", "--versus", "--group-by", "--difficulty", "--scaling", "--seed"),
+    *("--fit", "--as=latex", "--plot"),
+)
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,7 @@ class EvaluationOptions:
         str | None,
         Option(
             metavar="SCORES",
-            help="Comma-separated scores, or all of them; default: one of each kind; help: a table. One of each kind: "
-            "for each number that tokens have one score, the length, and what took more than the scoring's own passes. "
-            "A line names the others, which --scaling and --level step show, too. The order is that of the table.",
+            help="Comma-separated scores, all, or help: a table. Default: one of each kind.",
             callback=explain_scores,
             is_eager=True,
         ),
@@ -41,69 +43,36 @@ class EvaluationOptions:
     level: Annotated[
         Literal["response", "step", "question"],
         Option(
-            help='What is labelled: whole responses, or parts of them, steps or claims. Parts are in "claims": '
-            '[{"start": 0, "end": 12, "correct": true}, …], code points of the response, null where it is not known. '
-            "question: the vote of a question's samples, by the mean of their scores."
+            metavar="LEVEL",
+            help='What is labelled: response; step, spans of it in "claims": [{"start": 0, "end": 12, "correct": '
+            "true}, …]; question, the vote of its samples, by the mean of their scores.",
         ),
     ] = "response"
-    bootstrap: Annotated[
-        int, Option(min=0, metavar="N", help="Resamples for 95 % intervals and comparisons; 0 for none.")
-    ] = 1000
+    bootstrap: Annotated[int, Option(min=0, metavar="N", help="Resamples for 95 % intervals; 0 for none.")] = 1000
     versus: Annotated[
         str | None,
-        Option(
-            metavar="SCORE",
-            help="Score that the others are compared with, on records that have both; for sums a sum: ll_sum. In words "
-            "each is judged against it and the length, by default against ll_sum and the length.",
-        ),
+        Option(metavar="SCORE", help="Score that the others are compared with, on records that have both."),
         Excludes("--fit"),
     ] = None
-    group_by: Annotated[
-        str | None,
-        Option(metavar="FIELD", help="Also evaluate each value of this field (dots reach inward) separately."),
-    ] = None
+    group_by: Annotated[str | None, Option(metavar="FIELD", help="Also evaluate each value of this field.")] = None
     difficulty: Annotated[
         int | None,
-        Option(
-            min=1,
-            max=99,
-            metavar="N",
-            help="Also evaluate questions in groups, by how many of their first N samples are incorrect.",
-        ),
-        Excludes("--level=step", "--level=question"),
-        Excludes("--group-by"),
+        Option(min=1, max=99, metavar="N", help="Also evaluate groups, by the incorrect of a question's first N."),
+        Excludes("--level=step", "--level=question", "--group-by"),
     ] = None
     difficulty_from: Annotated[
-        str | None,
-        Reads(),
-        Option(metavar="FILE", help="With --difficulty: the samples that tell, of another model; matched by id."),
+        str | None, Reads(), Option(metavar="FILE", help="With --difficulty: another model's samples, by their ids.")
     ] = None
     scaling: Annotated[
         str | None,
         Option(metavar="N,N,…", help="Maj@N, WBoN and Pass@N: accuracy of votes among N of each question's responses."),
-        Excludes("--level=step", "--level=question"),
-        Excludes("--fit"),
+        Excludes("--level=step", "--level=question", "--fit"),
     ] = None
-    repeats: Annotated[
-        int,
-        Option(min=1, metavar="N", help="With --scaling: draws for each N."),
-    ] = 10
-    keep: Annotated[
-        str,
-        Option(
-            metavar="SHARE[,N]",
-            help="With --scaling: the most confident part that votes, rounded up, and at least how many, as in tokur "
-            "select. 10% alone is the paper's.",
-        ),
-    ] = KEEP
+    repeats: Annotated[int, Option(min=1, metavar="N", help="With --scaling: draws for each N.")] = 10
+    keep: Annotated[str, Option(metavar="SHARE[,N]", help="With --scaling: as in tokur select.")] = KEEP
     stop_at: Annotated[
         str | None,
-        Option(
-            metavar="P,P,…",
-            help="With --scaling: what votes of the largest N lose, and save, if samples are drawn only until the "
-            "leading answer is the most frequent one with at least this probability, against every other answer and "
-            "one not yet given.",
-        ),
+        Option(metavar="P,P,…", help="With --scaling: what tokur generate --stop-at would lose, and save."),
     ] = None
     seed: Annotated[int, Option(min=0, metavar="N", help="Seed of resamples and draws.")] = 0
 
@@ -120,10 +89,10 @@ class EvaluationOptions:
         """The values of N for scaling, ascending; empty for none."""
         if self.scaling is None:
             return ()
-        parts = [part.strip() for part in self.scaling.split(",") if part.strip()]
-        if not parts or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        sizes = [size.strip() for size in self.scaling.split(",") if size.strip()]
+        if not sizes or not all(size.isdecimal() and int(size) > 0 for size in sizes):
             raise UsageError(f"--scaling {self.scaling}: give numbers of responses, such as 16,32,64")
-        return tuple(sorted({int(part) for part in parts}))
+        return tuple(sorted({int(size) for size in sizes}))
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -131,7 +100,7 @@ class EvaluationOptions:
         if self.stop_at is None:
             return ()
         try:
-            found = sorted({float(part) for part in self.stop_at.split(",")})
+            found = sorted({float(level) for level in self.stop_at.split(",")})
         except ValueError:
             found = []
         if not found or not all(0.5 < level < 1 for level in found):
@@ -142,6 +111,72 @@ class EvaluationOptions:
     def kept(self) -> Keep:
         """How many of the N responses are kept."""
         return parse_keep(self.keep)
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What a calibration is fitted of, and where it goes."""
+
+    panel: ClassVar[str] = "Calibration and certificate"
+
+    file: Annotated[
+        str | None,
+        Writes(),
+        Option("--fit", metavar="FILE", help="Fit what score --calibration takes; evaluate it on left-out questions."),
+        Excludes("--level=step", "--level=question"),
+    ] = None
+    by: Annotated[
+        str | None,
+        Option(
+            metavar="SCORES",
+            help="Scores of --fit (default: eu,ll_sum,neg_length), or the score of --certify (default: eu).",
+        ),
+        Needs("--fit", "--certify"),
+    ] = None
+    fit_method: Annotated[
+        Literal["platt", "isotonic", "logistic"] | None,
+        Rare(),
+        Option(metavar="HOW", help="platt or isotonic (one score), or logistic (several)."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class CertifyOptions:
+    """What is guaranteed, and how surely."""
+
+    panel: ClassVar[str] = FitOptions.panel
+
+    risk: Annotated[
+        float | None,
+        Option(
+            "--certify",
+            parser=share,
+            metavar="SHARE",
+            help="Find the threshold of a score above which at most this share of the answers given is incorrect, for "
+            "select --certificate. 5% takes 59 labelled questions, more with errors.",
+        ),
+        Excludes(*_NOT_CERTIFIED),
+    ] = None
+    confidence: Annotated[
+        float,
+        Option(parser=share, metavar="SHARE", help="How surely this holds, over the labelled questions."),
+        Needs("--certify"),
+    ] = 0.95
+
+    def __post_init__(self) -> None:
+        for option, value in (("--certify", self.risk), ("--confidence", self.confidence)):
+            if value in (0, 1):
+                raise UsageError(f"{option} {value:g}: give a share between 0% and 100%")
+
+    @property
+    def most_wrong(self) -> float | None:
+        """The fraction of the answers given that may be wrong, in (0, 1); None where nothing is certified."""
+        return self.risk
+
+    @property
+    def doubt(self) -> float:
+        """The probability that it does not hold, in (0, 1)."""
+        return round(1 - self.confidence, 12)
 
 
 def _results(path: str | None) -> list[str]:
@@ -168,12 +203,12 @@ class EvaluationOutput:
     ] = None
     form: Annotated[
         Literal["table", "jsonl", "latex"] | None,
-        Option("--as", help="latex is for booktabs. Default: table on a terminal, else jsonl, a line for each score."),
+        Option("--as", metavar="FORM", help="table, jsonl or latex (booktabs). Default: table on a terminal."),
     ] = None
     plots: Annotated[
         str | None,
         Writes(_plots),
-        Option("--plot", metavar="DIR", help="Write plots there, as PNG and SVG; needs the extra tokur[plot]."),
+        Option("--plot", metavar="DIR", help="Write plots there, PNG and SVG; needs tokur[plot]."),
         Excludes("--level=step"),
     ] = None
     graded: Annotated[
@@ -182,10 +217,7 @@ class EvaluationOutput:
         Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".'),
         Excludes("--level=step"),
     ] = None
-    force: Annotated[
-        bool,
-        Option("--force", help="Replace what the --graded or the --fit file holds."),
-    ] = False
+    force: Annotated[bool, Option("--force", help="Replace what the --graded or the --fit file holds.")] = False
 
     def __post_init__(self) -> None:
         if self.graded is not None:

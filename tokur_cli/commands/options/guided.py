@@ -8,14 +8,12 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from typer import Option
 
-from tokur_cli.commands.options.relations import Excludes, Rare
+from tokur_cli.commands.options.marks import Excludes, Rare
 from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.scores.quantities import GUIDES
 
 Over = Literal["mean", "sum", "top5", "step"]
 Scheme = Literal["multinomial", "systematic"]
-
-*_FIRST, _LAST = GUIDES
 
 
 class Guidance(NamedTuple):
@@ -39,39 +37,25 @@ class GuidedOptions:
         str | None,
         Option(
             metavar="SCORE",
-            help=f"{', '.join(_FIRST)} or {_LAST}: let the N responses to a question grow together, step by step; "
-            "after each step those of which the model is surer by this score are copied in place of others.",
+            help=f"Let the N responses to a question grow together; after each step those of which the model is surer "
+            f"are copied in place of others. {', '.join(GUIDES)}.",
         ),
         Excludes("--temperature=0", "--samples=1", "--backend=vllm"),
     ] = None
     guide_over: Annotated[
         Over,
-        Option(
-            help="Over the tokens so far: mean, sum, top5 (mean of the five least certain); or the last step alone."
-        ),
+        Option(metavar="WHAT", help="The tokens so far: mean, sum, top5 (least certain); or the last step."),
     ] = "mean"
     guide_temperature: Annotated[
-        str,
-        Option(
-            metavar="NUMBER|auto",
-            help="T of the weights softmax(reward / T); auto: the rewards' deviation in each round.",
-        ),
+        str, Option(metavar="T|auto", help="T in softmax(reward / T); auto: the deviation of a round.")
     ] = "1"
     step_end: Annotated[
-        list[str],
-        Rare(),
-        Option(metavar="TEXT", help="Text that ends a step; may be given several times. Default: a blank line."),
+        list[str], Rare(), Option(metavar="TEXT", help="Text that ends a step; repeatable. Default: a blank line.")
     ] = field(default_factory=list)
     step_tokens: Annotated[int, Rare(), Option(min=1, metavar="N", help="Tokens of a step, at most.")] = 1024
-    resample: Annotated[
-        Scheme,
-        Rare(),
-        Option(
-            metavar="HOW",
-            help="multinomial: N independent draws in every round; systematic: one draw for all, and only where the "
-            "effective sample size is below N/2, so that fewer are lost by chance.",
-        ),
-    ] = "multinomial"
+    resample: Annotated[Scheme, Rare(), Option(metavar="HOW", help="Or systematic, where fewer than N/2 count.")] = (
+        "multinomial"
+    )
 
     def __post_init__(self) -> None:
         if self.guide is not None and self.guide not in GUIDES:
@@ -85,14 +69,9 @@ class GuidedOptions:
         """What was asked for; None if nothing is guided."""
         if self.guide is None:
             return None
-        return Guidance(
-            self.guide,
-            self.guide_over,
-            _temperature(self.guide_temperature),
-            tuple(self.step_end) or ("\n\n",),
-            self.step_tokens,
-            self.resample,
-        )
+        ends = tuple(self.step_end) or ("\n\n",)
+        temperature = _temperature(self.guide_temperature)
+        return Guidance(self.guide, self.guide_over, temperature, ends, self.step_tokens, self.resample)
 
 
 def _temperature(text: str) -> float | None:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
-from tokur_cli.commands.options.files import Writes
+from tokur_cli.commands.options.marks import Writes
 from tokur_cli.commands.options.streams import RecordOutput
 from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.quantities import QUANTITIES
@@ -25,16 +25,15 @@ class ScaleOptions:
         Option(
             "--score",
             metavar="NAMES",
-            help=f"Comma-separated quantities of single tokens: {', '.join(QUANTITIES)}. Default: eu; logprob "
-            "where the first record has no eu.",
+            help=f"Comma-separated quantities of tokens: {', '.join(QUANTITIES)}. Default: eu, or logprob where the "
+            "first record has no eu.",
         ),
     ] = None
     range: Annotated[
         str | None,
         Option(
             metavar="LOW,HIGH",
-            help="Ends of the scale; one may be left out (,0.5). Default: the lowest value and the 99th percentile of "
-            "the input's tokens.",
+            help="Ends of the scale; either may be left out. Default: the lowest value and the 99th percentile.",
         ),
     ] = None
 
@@ -62,36 +61,29 @@ class ChoiceOptions:
 
     panel: ClassVar[str] = "Choice"
 
-    ids: Annotated[
-        list[str], Option("--id", metavar="ID", help="Only responses to this question; may be given several times.")
-    ] = field(default_factory=list)
+    ids: Annotated[list[str], Option("--id", metavar="ID", help="Only this question; repeatable.")] = field(
+        default_factory=list
+    )
     samples: Annotated[
-        list[int],
-        Option("--sample", metavar="N", help="Only this sample of a question; may be given several times."),
+        list[int], Option("--sample", metavar="N", help="Only this sample of a question; repeatable.")
     ] = field(default_factory=list)
     only: Annotated[
         Literal["correct", "incorrect"] | None,
-        Option(help="Only responses whose label, or whose answer beside the reference, says so."),
+        Option(metavar="LABEL", help="Only correct or incorrect responses, by label or reference."),
     ] = None
     by: Annotated[
         str | None,
-        Option(
-            metavar="SCORE",
-            help="The least certain response first, by this score of whole responses. Default: as in the input.",
-        ),
+        Option(metavar="SCORE", help="The least certain response first, by this score. Default: as in the input."),
     ] = None
     limit: Annotated[int | None, Option(min=1, metavar="N", help="At most this many responses, or pairs.")] = None
     compare: Annotated[
-        bool,
-        Option(
-            "--compare", help="Two responses per question side by side: a correct and an incorrect one if it has both."
-        ),
+        bool, Option("--compare", help="Two responses per question side by side, a correct and an incorrect one.")
     ] = False
 
     def __str__(self) -> str:
         """Return the options that choose, as they are given."""
-        parts = [f"--id {name}" for name in self.ids] + [f"--sample {number}" for number in self.samples]
-        return " ".join([*parts, *([f"--only {self.only}"] if self.only else [])])
+        words = [f"--id {name}" for name in self.ids] + [f"--sample {number}" for number in self.samples]
+        return " ".join([*words, *([f"--only {self.only}"] if self.only else [])])
 
 
 @dataclass(frozen=True)
@@ -106,11 +98,10 @@ class PictureOptions:
     svg: Annotated[str | None, Writes(), Option(metavar="FILE", help="Write a figure for a paper.")] = None
     theme: Annotated[
         Literal["auto", "dark", "light"],
-        Option(help="Background of text and figure. auto: dark in the terminal, light in a figure."),
+        Option(metavar="THEME", help="Background of text and figure: auto, dark or light."),
     ] = "auto"
     detail: Annotated[
-        bool,
-        Option("--detail", help="In text and figure: all scores and steps, 20 tokens, and bars beside the colours."),
+        bool, Option("--detail", help="In text and figure: all scores and steps, 20 tokens, and bars.")
     ] = False
 
 
@@ -121,10 +112,5 @@ class HeatmapOutput(RecordOutput):
     path: Annotated[
         str | None,
         Writes(),
-        Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Pass the records on, unchanged, to this file; with - the picture goes to standard error.",
-        ),
+        Option("--output", "-o", metavar="FILE", help="Pass the records on; - puts the picture on standard error."),
     ] = None

@@ -1,4 +1,4 @@
-"""How responses get their labels: options of every command that says what is right."""
+"""How responses get their labels: options of every command that says what is correct."""
 
 from __future__ import annotations
 
@@ -18,34 +18,32 @@ class LabelOptions:
         str | None,
         Option(
             metavar="FIELD",
-            help="Field of the label (dots reach inward). It holds true, false or a number from 0 to 1, or what a "
-            "scorer of Inspect writes (scores.includes.value); with evaluate --level step the list of claims.",
+            help="Field of the label: true, false, a number from 0 to 1, or what a scorer of Inspect writes "
+            "(scores.includes.value); with --level step the claims.",
         ),
     ] = None
     answer: Annotated[
         str | None,
         Option(
             metavar="REGEX",
-            help="Regular expression that reads a response's answer, in place of tokur's own reading. The answer is "
-            "the first group of the last match, the whole match if it has no group; no match is no answer. A "
-            "response on which it takes more than 5 s (nested repeats such as (a+)+$ may) is a bad record.",
+            help="Reads the answer in place of tokur: the last match's first group, or all of it. More than 5 s is a "
+            "bad record.",
         ),
     ] = None
     allow_code_execution: Annotated[
         bool,
         Option(
             "--allow-code-execution",
-            help="Run the code in responses to HumanEval rows against the tests of the row, in bubblewrap (Linux): "
-            "with limits on time and memory, and without your files, other processes or the network. Code that is "
-            "written to cheat can still report a pass.",
+            help="Run the tests of HumanEval rows in bubblewrap (Linux), without your files or the network. Code that "
+            "cheats can still pass.",
         ),
     ] = False
     unsafe_code_execution: Annotated[
         bool,
         Option(
             "--unsafe-code-execution",
-            help="The same without bubblewrap: the code can do whatever you can. Also allows those rules of Reasoning "
-            "Gym that may run an answer as code.",
+            help="The same without bubblewrap: the code can do whatever you can. Allows Reasoning Gym's rules that may "
+            "run an answer, too.",
         ),
     ] = False
 

@@ -9,10 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from typer import Option
 
-from tokur_cli.commands.options.files import Reads
 from tokur_cli.commands.options.guided import Guidance
-from tokur_cli.commands.options.relations import Excludes, Rare
-from tokur_cli.commands.options.shares import share
+from tokur_cli.commands.options.marks import Excludes, Rare, Reads, share
 from tokur_cli.engine.model.request import ModelRequest, Offload, check_device_map
 from tokur_cli.records.errors import UsageError
 
@@ -57,48 +55,26 @@ class ModelOptions:
             "--model",
             "-m",
             metavar="NAME",
-            help="Hub id or ID@REVISION, folder or GGUF file. Default: the model that the records name, then "
-            "TOKUR_MODEL, then the embedded smollm2-135m-instruct.",
+            help="Hub id or ID@REVISION, folder or GGUF file. Default: the one that the records name, TOKUR_MODEL, or "
+            "smollm2-135m-instruct, embedded.",
         ),
     ] = None
     adapter: Annotated[
-        str | None,
-        Reads(),
-        Option(
-            metavar="NAME",
-            help="PEFT adapter, merged into -m, or without -m into the base that it names.",
-        ),
+        str | None, Reads(), Option(metavar="NAME", help="PEFT adapter, merged into -m or the base it names.")
     ] = None
-    quantize: Annotated[
-        Literal["4bit", "8bit"] | None,
-        Option(
-            metavar="BITS",
-            help="4bit (NF4) or 8bit: quantise the weights while they are loaded.",
-        ),
-    ] = None
+    quantize: Annotated[Literal["4bit", "8bit"] | None, Option(metavar="BITS", help="4bit (NF4) or 8bit weights.")] = (
+        None
+    )
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16", "fp32", "bf16", "fp16"],
-        Option(
-            metavar="DTYPE",
-            help="auto (bfloat16 where that is fast, else float32), or fp32, bf16, fp16 by short or long names.",
-        ),
+        Option(metavar="DTYPE", help="fp32, bf16, fp16 or auto: bf16 where fast."),
     ] = "auto"
-    device_map: Annotated[str, Option(metavar="MAP", help="accelerate's device map: auto, cpu, cuda:0, balanced …")] = (
-        "auto"
-    )
+    device_map: Annotated[str, Option(metavar="MAP", help="auto, cpu, cuda:0, balanced …")] = "auto"
     offload_dir: Annotated[
-        str | None,
-        Rare(),
-        Option(
-            metavar="DIR",
-            help="Folder for what of the weights neither the GPUs nor main memory have room for: they are fetched for "
-            "every pass, which is slow.",
-        ),
+        str | None, Rare(), Option(metavar="DIR", help="Folder for weights that fit nowhere; slow.")
     ] = None
     weights_memory: Annotated[
-        float | None,
-        Rare(),
-        Option(min=0.0, metavar="GIB", help="GiB of weights on each GPU and in main memory. Default: what is free."),
+        float | None, Rare(), Option(min=0.0, metavar="GIB", help="Of weights, on each GPU and in memory.")
     ] = None
     revision: str | None = None  # of ``NAME@REVISION``, once the name is chosen
     trust_remote_code: Annotated[bool, Option("--trust-remote-code", help="Run code that comes with the model.")] = (
@@ -141,11 +117,7 @@ class PromptOptions:
     template: Annotated[
         str,
         Reads(_template_file),
-        Option(
-            metavar="NAME",
-            help="How a question becomes the prompt: chat (the model's template), raw, math (the paper's), or a Jinja "
-            "file over the record's fields.",
-        ),
+        Option(metavar="NAME", help="The prompt: chat (the model's), raw, math (the paper's) or a Jinja file."),
     ] = "chat"
     system: Annotated[
         str | None,
@@ -153,16 +125,10 @@ class PromptOptions:
         Excludes("--template=raw"),
     ] = None
     few_shot: Annotated[
-        str | None, Reads(), Option(metavar="FILE", help="JSONL of worked examples to put before the question.")
+        str | None, Reads(), Option(metavar="FILE", help="JSONL of worked examples before the question.")
     ] = None
     date: Annotated[
-        str | None,
-        Rare(),
-        Option(
-            metavar="YYYY-MM-DD",
-            help="The day that a chat template is given as today's: that on which responses were made. Default: the "
-            "template's own, or 2024-07-26.",
-        ),
+        str | None, Rare(), Option(metavar="YYYY-MM-DD", help="A chat template's today. Default: 2024-07-26.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -185,17 +151,12 @@ class BackendOptions:
 
     backend: Annotated[
         Literal["transformers", "vllm"],
-        Option(help="vllm: stock vLLM; it scores with --sampling shared or joint."),
+        Option(metavar="NAME", help="transformers, or vllm (--sampling shared or joint)."),
     ] = "transformers"
     max_memory: Annotated[
-        float | None,
-        Rare(),
-        Option(min=0.0, metavar="GIB", help="GiB for keys and values. Default: half of what is free; vLLM's own."),
+        float | None, Rare(), Option(min=0.0, metavar="GIB", help="For keys and values. Default: half of what is free.")
     ] = None
-    tensor_parallel_size: Annotated[
-        int,
-        Option(min=1, metavar="N", help="GPUs over which vLLM divides the model."),
-    ] = 1
+    tensor_parallel_size: Annotated[int, Option(min=1, metavar="N", help="GPUs over which vLLM divides the model.")] = 1
 
     @property
     def cache_bytes(self) -> int | None:
@@ -216,62 +177,40 @@ class DecodingOptions:
             "-n",
             min=1,
             metavar="N",
-            help="N, responses per question.",
+            help="N, responses a question.",
             show_default="1, or 16 with --guide",
         ),
     ] = 1
     stop_at: Annotated[
         float | None,
-        Option(
-            metavar="P",
-            help="Draw no more of the N than it takes until the leading answer is the most frequent one of all N "
-            "with this probability, such as 0.95; at least 4.",
-        ),
+        Option(metavar="P", help="Draw no more once the leading answer wins the vote of N with this probability."),
         Excludes("--guide"),
     ] = None
     temperature: Annotated[
         float,
-        Option(min=0.0, metavar="NUMBER", help="0 takes the most likely token.", show_default="0, or 0.8 with --guide"),
+        Option(min=0.0, metavar="NUMBER", help="0 takes the likeliest token.", show_default="0, or 0.8 with --guide"),
     ] = 0.0
     top_p: Annotated[
-        float,
-        Option(
-            parser=share,
-            metavar="SHARE",
-            help="Sample from the likeliest tokens that together have this share.",
-        ),
+        float, Option(parser=share, metavar="SHARE", help="Sample from the tokens with this share together.")
     ] = 1.0
-    top_k: Annotated[
-        int, Option(min=0, metavar="N", help="Sample from this many of the likeliest tokens; 0 for all.")
-    ] = 0
+    top_k: Annotated[int, Option(min=0, metavar="N", help="Sample from the N likeliest tokens; 0: all.")] = 0
     min_p: Annotated[
-        float,
-        Option(
-            parser=share,
-            metavar="SHARE",
-            help="Sample from tokens with this share of the likeliest one's probability.",
-        ),
+        float, Option(parser=share, metavar="SHARE", help="Sample from tokens above this share of the likeliest's.")
     ] = 0.0
     max_new_tokens: Annotated[int, Option(min=1, metavar="N", help="Tokens of a response, at most.")] = 512
-    stop: Annotated[
-        list[str], Option(metavar="TEXT", help="Text that ends a response; may be given several times.")
-    ] = field(default_factory=list)
+    stop: Annotated[list[str], Option(metavar="TEXT", help="Text that ends a response; repeatable.")] = field(
+        default_factory=list
+    )
     seed: int = 0
     batch_size: Annotated[
-        int | None,
-        Rare(),
-        Option(
-            min=1,
-            metavar="N",
-            help="Responses at once; halved when memory does not suffice. Default: 256.",
-        ),
+        int | None, Rare(), Option(min=1, metavar="N", help="Responses generated at once. Default: 256.")
     ] = None
     engine: BackendOptions = field(default_factory=BackendOptions)
     guidance: Guidance | None = None
     given: frozenset[str] = frozenset()
 
-    def guided_by(self, guidance: Guidance | None, seed: int) -> DecodingOptions:
-        """Return the options with a seed and a guidance, under which N and temperature are the paper's unless given."""
+    def together(self, engine: BackendOptions, guidance: Guidance | None, seed: int) -> DecodingOptions:
+        """Return the options with others; under a guidance, N and temperature are the paper's unless given."""
         of_paper = {"samples": PARTICLES, "temperature": TEMPERATURE} if guidance else {}
         unsaid: dict[str, Any] = {name: value for name, value in of_paper.items() if name not in self.given}
-        return replace(self, guidance=guidance, seed=seed, **unsaid)
+        return replace(self, engine=engine, guidance=guidance, seed=seed, **unsaid)

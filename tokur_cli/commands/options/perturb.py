@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 
 from typer import Option
 
-from tokur_cli.commands.options.files import Writes
-from tokur_cli.commands.options.relations import Alone, Excludes
+from tokur_cli.commands.options.marks import Alone, Excludes, Writes
 from tokur_cli.commands.options.scoring import SIGMA_HELP, parse_sigma
 from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, PosteriorSettings
 
@@ -25,7 +24,7 @@ class StrengthOptions:
     sigma: Annotated[str, Option(metavar="NUMBER|auto", help=SIGMA_HELP, rich_help_panel="Posterior")] = AUTO
     sweep: Annotated[
         str | None,
-        Option(metavar="NUMBERS", help="Strengths to try on the responses, with commas between them: a record each."),
+        Option(metavar="NUMBERS", help="Comma-separated strengths to try on the responses: a record each."),
         Excludes("--calibrate", "--sigma", "--output"),
     ] = None
     calibrate: Annotated[
@@ -34,8 +33,7 @@ class StrengthOptions:
         Option(
             min=1e-9,
             metavar="[TOLERANCE]",
-            help="Find the largest strength whose draws stay near the model on the responses: mean KL(p_0 ‖ p_m) of a "
-            f"token, in nats. --calibrate alone: {MOST_KL:g}.",
+            help=f"Find the largest strength with at most this KL(p_0 ‖ p_m) a token, in nats. Alone: {MOST_KL:g}.",
         ),
     ] = None
 
@@ -46,9 +44,8 @@ class StrengthOptions:
     @property
     def strengths(self) -> tuple[float, ...]:
         """The strengths of ``--sweep``."""
-        return (
-            () if self.sweep is None else tuple(parse_sigma(text.strip(), "--sweep") for text in self.sweep.split(","))
-        )
+        texts = [] if self.sweep is None else self.sweep.split(",")
+        return tuple(parse_sigma(text.strip(), "--sweep") for text in texts)
 
     @property
     def first_sigma(self) -> str:

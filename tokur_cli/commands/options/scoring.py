@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 from typer import Option
 
-from tokur_cli.commands.options.files import Reads
+from tokur_cli.commands.options.marks import Alone, Excludes, Rare, Reads
 from tokur_cli.commands.options.model import BackendOptions, NamedModel
-from tokur_cli.commands.options.relations import Alone, Excludes, Rare
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.description import MOST_DRAWS, PosteriorDescription, read_description
 from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, SETTINGS, PosteriorSettings, layer_slice
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
-from tokur_cli.scores.calibration import Calibration
+from tokur_cli.scores.calibration import Calibration, scores_to_compute
 from tokur_cli.scores.steps import STEP_RULES, regular_expression
 
+if TYPE_CHECKING:
+    from tokur_cli.scores.catalogue import Score
+
 SIGMA_HELP = (
-    "σ_q, perturbation strength. auto: 0.1, the paper's, or less where that would move the model's predictions by more "
-    f"than {MOST_KL:g} nats a token."
+    "σ_q, perturbation strength. auto: 0.1, the paper's, or less where that moves the model's predictions by more than "
+    f"{MOST_KL:g} nats a token."
 )
 
 
@@ -47,34 +49,16 @@ class PosteriorOptions:
     panel: ClassVar[str] = "Posterior"
 
     folder: Annotated[
-        str | None,
-        Reads(),
-        Option(
-            "--posterior",
-            metavar="DIR",
-            help="A posterior that tokur perturb wrote.",
-        ),
+        str | None, Reads(), Option("--posterior", metavar="DIR", help="A posterior that tokur perturb wrote.")
     ] = None
     draws: Annotated[int, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, draws from the posterior.")] = 2
     rank: Annotated[int, Option(min=1, metavar="N", help="r', rank of the noise.")] = PosteriorSettings.rank
-    sigma: Annotated[
-        str,
-        Option(metavar="NUMBER|auto", help=SIGMA_HELP),
-        Excludes("--posterior"),
-    ] = AUTO
-    targets: Annotated[
-        str,
-        Option(
-            metavar="NAMES",
-            help="Projections to perturb: comma-separated ends of names, or globs.",
-        ),
-    ] = PosteriorSettings.targets
+    sigma: Annotated[str, Option(metavar="NUMBER|auto", help=SIGMA_HELP), Excludes("--posterior")] = AUTO
+    targets: Annotated[str, Option(metavar="NAMES", help="Projections: ends of names, or globs.")] = (
+        PosteriorSettings.targets
+    )
     layers: Annotated[
-        str | None,
-        Option(
-            metavar="FIRST:END",
-            help="Layers to perturb, as a slice: 15: is layer 15 and above. Default: all.",
-        ),
+        str | None, Option(metavar="FIRST:END", help="Layers, as a slice such as 15: (and above). Default: all.")
     ] = PosteriorSettings.layers
     seed: Annotated[int, Option(metavar="N", help="Seed of all random numbers.")] = PosteriorSettings.seed
     given: frozenset[str] = frozenset()
@@ -131,18 +115,14 @@ class SamplingOptions:
     sampling: Annotated[
         Literal["stepwise", "shared", "joint"],
         Option(
-            help="stepwise: a fresh draw per token (the paper); shared: one per response; joint: shared, weighted by "
-            "the response's probability."
+            metavar="HOW",
+            help="A fresh draw per token (stepwise, the paper), one per response (shared), or one weighted by the "
+            "response's probability (joint).",
         ),
     ] = "stepwise"
     batch_tokens: Annotated[
         int | None,
-        Option(
-            min=1,
-            metavar="N",
-            help="Positions in a batch, all draws counted. Default: by device.",
-            rich_help_panel="Model",
-        ),
+        Option(min=1, metavar="N", help="Positions in a batch. Default: by device.", rich_help_panel="Model"),
     ] = None
 
 
@@ -168,7 +148,7 @@ class ScoringOptions(SamplingOptions):
 
     estimator: Annotated[
         Literal["paper", "kl", "fisher"],
-        Option(help="How eu is computed: paper (the draws with each other), kl or fisher (each with the bare model)."),
+        Option(metavar="HOW", help="How eu is made: paper, kl or fisher."),
     ] = "paper"
     scores: Annotated[
         str | None,
@@ -183,23 +163,14 @@ class ScoringOptions(SamplingOptions):
     calibration: Annotated[
         str | None,
         Reads(),
-        Option(
-            metavar="FILE",
-            help="What tokur evaluate --fit wrote for this model and these settings: adds p_correct.",
-            rich_help_panel="Output",
-        ),
+        Option(metavar="FILE", help="What evaluate --fit wrote: adds p_correct.", rich_help_panel="Output"),
     ] = None
     no_tokens: Annotated[
         bool, Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel="Output")
     ] = False
     alternatives: Annotated[
         int | None,
-        Option(
-            min=1,
-            metavar="K",
-            help="Keep the K likeliest tokens of each place that is not nearly certain.",
-            rich_help_panel="Output",
-        ),
+        Option(min=1, metavar="K", help="Keep the K likeliest tokens of uncertain places.", rich_help_panel="Output"),
         Excludes("--no-tokens"),
     ] = None
     steps: Annotated[
@@ -207,8 +178,8 @@ class ScoringOptions(SamplingOptions):
         Alone("auto", "|".join(STEP_RULES)),
         Option(
             metavar="[HOW]",
-            help="Add each reasoning step, cut by HOW: auto (at headings, else numbers, else sentences), lines, "
-            "sentences or =REGEX. --steps alone: auto.",
+            help="Add steps, cut by HOW: auto (headings, else numbers, else sentences; also --steps alone), lines, "
+            "sentences or =REGEX.",
             rich_help_panel="Output",
         ),
     ] = None
@@ -216,6 +187,23 @@ class ScoringOptions(SamplingOptions):
     def __post_init__(self) -> None:
         if self.steps is not None and self.steps not in STEP_RULES:
             regular_expression(self.steps, "--steps")
+
+    @property
+    def chosen(self) -> list[Score]:
+        """The scores to compute, ``p_correct`` among them where there is a calibration."""
+        return scores_to_compute(self.scores, self.fitted)
+
+    @property
+    def needs(self) -> set[str]:
+        """What the scores to compute need of a response."""
+        return {need for score in self.chosen for need in score.needs}
+
+    def together(
+        self, engine: BackendOptions, posterior: PosteriorOptions, baselines: BaselineOptions
+    ) -> ScoringOptions:
+        """Return the options with other groups; the posterior's seed is that of all random numbers."""
+        baselines = replace(baselines, seed=posterior.seed)
+        return replace(self, engine=engine, posterior=posterior, baselines=baselines)
 
 
 @dataclass(frozen=True)
@@ -225,54 +213,32 @@ class BaselineOptions:
     panel: ClassVar[str] = "Baselines"
 
     llm_check_layer: Annotated[
-        int | None,
-        Rare(),
-        Option(
-            min=1,
-            metavar="N",
-            help="Layer for llm_check_attention and llm_check_hidden, from 1. Default: the middle one.",
-        ),
+        int | None, Rare(), Option(min=1, metavar="N", help="Of llm_check_…, from 1. Default: the middle one.")
     ] = None
     over: Annotated[
         Literal["attempts", "samples"],
         Option(
             metavar="WHAT",
-            help="What inside, semantic_entropy, sar, u_ecc and u_deg compare: attempts of the model to verify a "
-            "response, or the samples of a question, which stand together in the input.",
+            help="What inside, semantic_entropy, sar, u_ecc and u_deg compare: attempts to verify a response, or the "
+            "samples of a question, which stand together.",
         ),
     ] = "attempts"
     attempts: Annotated[int, Option(min=2, metavar="K", help="K, attempts to verify a response.")] = 10
-    attempt_temperature: Annotated[
-        float, Rare(), Option(metavar="NUMBER", help="Temperature of the attempts, above 0.")
-    ] = 0.5
-    attempt_tokens: Annotated[int, Rare(), Option(min=1, metavar="N", help="Tokens of an attempt, at most.")] = 64
+    attempt_temperature: Annotated[float, Rare(), Option(metavar="NUMBER", help="Of the attempts, above 0.")] = 0.5
+    attempt_tokens: Annotated[int, Rare(), Option(min=1, metavar="N", help="Of an attempt, at most.")] = 64
     entailment: Annotated[
         Literal["nli", "judge"],
-        Option(
-            metavar="HOW",
-            help="What puts texts into one class: nli (a model) or judge (the language model).",
-        ),
+        Option(metavar="HOW", help="What puts texts into a class: nli, or judge (the model itself)."),
     ] = "nli"
     nli_model: Annotated[
-        str | None,
-        Rare(),
-        Reads(),
-        Option(metavar="MODEL", help="Model of natural language inference. Default: microsoft/deberta-large-mnli."),
+        str | None, Rare(), Reads(), Option(metavar="MODEL", help="Default: microsoft/deberta-large-mnli.")
     ] = None
     similarity: Annotated[
         Literal["embedding", "nli", "jaccard"],
-        Option(
-            metavar="HOW",
-            help="How alike texts are: embedding (a model), nli, or jaccard (shared words).",
-        ),
+        Option(metavar="HOW", help="How alike texts are: embedding, nli or jaccard (words)."),
     ] = "embedding"
     similarity_model: Annotated[
-        str | None,
-        Rare(),
-        Reads(),
-        Option(
-            metavar="MODEL", help="Sentence-embedding model or cross-encoder. Default: the embedded all-minilm-l6-v2."
-        ),
+        str | None, Rare(), Reads(), Option(metavar="MODEL", help="Default: all-minilm-l6-v2, embedded.")
     ] = None
     seed: int = 0
 
@@ -288,9 +254,5 @@ class LoggedOptions:
     panel: ClassVar[str] = "Input"
 
     from_logprobs: Annotated[
-        bool,
-        Option(
-            "--from-logprobs",
-            help="Score without a model, by the log-probabilities that came with the responses.",
-        ),
+        bool, Option("--from-logprobs", help="Score without a model, by logged log-probabilities.")
     ] = False

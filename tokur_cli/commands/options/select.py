@@ -8,9 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
-from tokur_cli.commands.options.files import Reads
-from tokur_cli.commands.options.relations import Excludes, Needs
-from tokur_cli.commands.options.shares import share
+from tokur_cli.commands.options.marks import Excludes, Needs, Reads, share
 from tokur_cli.records.errors import UsageError
 
 KEEP = "10%,16"
@@ -27,31 +25,29 @@ class SelectOptions:
         str,
         Option(
             metavar="SCORE",
-            help="Score that ranks the responses. Names mean what they mean in the records: eu_mean is per token, as "
-            "in the paper's selection; eu is the sum, which favours short responses.",
+            help="Score that ranks the responses. eu_mean is per token, as in the paper; eu is the sum, which favours "
+            "short responses.",
         ),
     ] = "eu_mean"
     keep: Annotated[
         str,
         Option(
             metavar="SHARE[,N]",
-            help="The share of the most confident responses that votes, rounded up, and the number that does in any "
-            "case: with 10%,16 up to 16 responses all vote, and ties go to the more confident. The paper's is 10% "
-            "alone, which of 16 leaves two.",
+            help="Share of the most confident responses that votes, rounded up, and how many vote in any case. The "
+            "paper's is 10% alone, which of 16 leaves two.",
         ),
     ] = KEEP
     method: Annotated[
         Literal["maj", "wbon", "bon"],
         Option(
+            metavar="METHOD",
             help="maj: the answer that most kept responses give; wbon: weighted votes; bon: the single best response. "
-            "Plain majority is --keep 100% --method maj and needs no score."
+            "Plain majority: --keep 100% --method maj.",
         ),
     ] = "maj"
     weight: Annotated[
         Literal["exp", "rank"],
-        Option(
-            help="Weights of wbon. exp: e^(c - c_best), c the score, negated where lower is better; rank: K, K-1, … 1."
-        ),
+        Option(metavar="HOW", help="Votes of wbon. exp: e^(c - c_best), c the confidence; rank: K, K-1, … 1."),
         Needs("--method=wbon"),
     ] = "exp"
     abstain: Annotated[
@@ -59,8 +55,8 @@ class SelectOptions:
         Option(
             parser=share,
             metavar="SHARE",
-            help="No answer where the choice is less certain than this. By p_correct of the chosen response with --by "
-            "p_correct, else by the chosen answer's share of the vote.",
+            help="No answer where the choice is less certain than this, by its p_correct with --by p_correct, else by "
+            "its share of the vote.",
         ),
     ] = None
     certificate: Annotated[
@@ -68,8 +64,7 @@ class SelectOptions:
         Reads(),
         Option(
             metavar="FILE",
-            help="No answer where the chosen response is below the threshold of this certificate, which tokur evaluate "
-            "--certify writes. The responses are chosen as the labelled ones were.",
+            help="No answer below the threshold that evaluate --certify found. Responses are chosen as there.",
         ),
         Excludes("--abstain"),
     ] = None
@@ -82,8 +77,7 @@ class SelectOptions:
         ),
     ] = False
     records: Annotated[
-        bool,
-        Option("--records", help="Write all responses back, with tokur.select.", rich_help_panel="Output"),
+        bool, Option("--records", help="Write all responses back, with tokur.select.", rich_help_panel="Output")
     ] = False
 
     given: Collection[str] = ()

@@ -9,12 +9,12 @@ from typing import Annotated, ClassVar
 
 from typer import Option
 
-from tokur_cli.commands.options.files import Reads, Writes
-from tokur_cli.commands.options.relations import Excludes, Needs, Rare
+from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Writes
 from tokur_cli.records.errors import UsageError
-from tokur_cli.records.formats import FORMATS
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.outputs import check_target
+
+_FIELDS = "Where question, response, reference and id stand (dots reach inward)."
 
 
 @dataclass(frozen=True)
@@ -32,35 +32,21 @@ class InputOptions:
         str,
         Option(
             metavar="NAME",
-            help=f"Input format: auto (recognised from the first record), {', '.join(FORMATS)}. "
-            "lm-eval:NAME reads the rows of this filter.",
+            help="Input format; auto is recognised from the first record, an unknown one lists all. lm-eval:NAME reads "
+            "the rows of this filter.",
         ),
     ] = "auto"
-    question_field: Annotated[
-        str | None, Option(metavar="FIELD", help="Field of the question (dots reach inward).")
-    ] = None
-    response_field: Annotated[str | None, Option(metavar="FIELD", help="Field of the response.")] = None
-    reference_field: Annotated[str | None, Option(metavar="FIELD", help="Field of the gold answer.")] = None
-    id_field: Annotated[str | None, Option(metavar="FIELD", help="Field of the id.")] = None
+    question_field: Annotated[str | None, Option(metavar="FIELD", help=_FIELDS)] = None
+    response_field: Annotated[str | None, Option(metavar="FIELD", help=_FIELDS)] = None
+    reference_field: Annotated[str | None, Option(metavar="FIELD", help=_FIELDS)] = None
+    id_field: Annotated[str | None, Option(metavar="FIELD", help=_FIELDS)] = None
     requests: Annotated[
-        str | None,
-        Reads(),
-        Option(
-            metavar="FILE",
-            help="File of the requests or questions that the input answers, where it does not hold them.",
-        ),
+        str | None, Reads(), Option(metavar="FILE", help="File of the requests that the input answers.")
     ] = None
-    max_line: Annotated[
-        str,
-        Rare(),
-        Option(
-            metavar="SIZE",
-            help="Longest line, element of an array or member of an archive; a longer one is a bad record.",
-        ),
-    ] = "64MB"
-    limit: Annotated[
-        int | None, Option(min=1, metavar="N", help="Read the first N records; a row of several samples stays whole.")
-    ] = None
+    max_line: Annotated[str, Rare(), Option(metavar="SIZE", help="Longest line; a longer one is a bad record.")] = (
+        "64MB"
+    )
+    limit: Annotated[int | None, Option(min=1, metavar="N", help="Read the first N records.")] = None
     skip_invalid: Annotated[bool, Option("--skip-invalid", help="Count bad records, go on, exit with 3.")] = False
 
     @property
@@ -96,10 +82,7 @@ class RecordOutput:
     path: Annotated[
         str | None, Writes(), Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")
     ] = None
-    force: Annotated[
-        bool,
-        Option("--force", help="Replace what the -o file holds."),
-    ] = False
+    force: Annotated[bool, Option("--force", help="Replace what the -o file holds.")] = False
 
     def __post_init__(self) -> None:
         check_target(self.path, force=self.force)
@@ -126,10 +109,4 @@ class DryRunOptions:
 
     panel: ClassVar[str] = "Output"
 
-    dry_run: Annotated[
-        bool,
-        Option(
-            "--dry-run",
-            help="Write no record, but count records, bad ones, questions, samples, references and tokens.",
-        ),
-    ] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Only count: records, bad ones, tokens, batches.")] = False

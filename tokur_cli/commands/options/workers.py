@@ -19,23 +19,12 @@ class WorkerOptions:
     panel: ClassVar[str] = "Workers"
 
     workers: Annotated[
-        str | None,
-        Option(
-            metavar="N|auto",
-            help="Processes that share the work, by Ray; auto: one per GPU. Default: 1, without Ray.",
-        ),
+        str | None, Option(metavar="N|auto", help="Processes that share the work, by Ray; auto: one per GPU.")
     ] = None
     cluster: Annotated[
-        str | None,
-        Option(
-            metavar="ADDRESS",
-            help="Ray cluster that they run on. Default: RAY_ADDRESS, then this machine.",
-        ),
+        str | None, Option(metavar="ADDRESS", help="Ray cluster. Default: RAY_ADDRESS, then this machine.")
     ] = None
-    gpus_per_worker: Annotated[
-        int | None,
-        Option(min=1, metavar="N", help="GPUs of a worker, over which its model is spread."),
-    ] = None
+    gpus_per_worker: Annotated[int | None, Option(min=1, metavar="N", help="GPUs over which a model is spread.")] = None
 
     def __post_init__(self) -> None:
         if self.workers not in (None, "auto") and not (self.workers.isdecimal() and int(self.workers) > 0):

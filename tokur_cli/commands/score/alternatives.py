@@ -49,9 +49,3 @@ def kept_alternatives(
 def rounded(probabilities: Iterable[float]) -> list[float]:
     """Return probabilities as they are kept: four decimals are more than anyone looks at, and half as large."""
     return [round(float(one), _DECIMALS) for one in probabilities]
-
-
-def alternatives_setting(tokur: Mapping[str, Any]) -> Any:
-    """Return how many alternatives a scored record was asked for; None for none."""
-    kept = tokur.get("alternatives")
-    return kept.get("most") if isinstance(kept, dict) else None

@@ -12,8 +12,9 @@ import numpy as np
 from tokur_cli import __version__
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
-from tokur_cli.commands.score.alternatives import NEARLY_CERTAIN, alternatives_setting, rounded
-from tokur_cli.commands.session.dry_run import count_records
+from tokur_cli.commands.score.alternatives import NEARLY_CERTAIN, rounded
+from tokur_cli.commands.score.provenance import settings_of
+from tokur_cli.commands.session.dry_run import Counting, count_records
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
@@ -45,9 +46,9 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
         there = ", ".join(score.name for score in choose_scores(None) if _computable(score))
         raise UsageError(f"--scores {beyond[0]} needs a model; --from-logprobs gives {there}")
     run = {"computed_from": LOGPROBS, "version": __version__}
-    kept = {"tokens": not scoring.no_tokens, "alternatives": scoring.alternatives}
+    kept = {"tokens": not scoring.no_tokens, "step_by": None, "alternatives": scoring.alternatives}
     settings = {**run, "scores": names, **kept}
-    resuming = Continuation(lambda _: settings, _settings_of)
+    resuming = Continuation(lambda _: settings, settings_of)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     with (
         open_output(target.path, force=target.force, resume=target.resume, resuming=resuming) as writer,
@@ -69,20 +70,14 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
                 invalid.skip_or_raise(error)
         writer.finish()
     if incomplete:
-        responses = f"{incomplete:,} response{'s have' if incomplete > 1 else ' has'}"
-        say(COMMAND, f"{responses} tokens whose log-probabilities are not finite: their scores are null")
+        say(COMMAND, f"log-probabilities that are not finite, and scores of null, in {incomplete:,} responses")
     invalid.finish(none_of=None if good else display_name(source.path))
 
 
 def count_logged(source: InputOptions) -> None:
     """Print what such a run would read: every response's log-probabilities are looked at."""
-    count_records(source, COMMAND, ("response",), lambda _: ({}, lambda record: (0, len(logged_logprobs(record)))))
-
-
-def _settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
-    run, scores = (found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores"))
-    kept = {"tokens": "tokens" in tokur, "alternatives": alternatives_setting(tokur)}
-    return {**run, "scores": list(scores), **kept}
+    counting = Counting({}, lambda record: (0, len(logged_logprobs(record))), lambda lengths: None)
+    count_records(source, COMMAND, ("response",), lambda _: counting)
 
 
 def _computable(score: Score) -> bool:

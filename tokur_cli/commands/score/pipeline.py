@@ -13,9 +13,8 @@ from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
 from tokur_cli.commands.baselines.samples import until_error
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.alternatives import kept_alternatives
-from tokur_cli.commands.score.checked import chosen_scores, needs_of
 from tokur_cli.commands.score.provenance import earlier_scores, has_prompt_ids
-from tokur_cli.commands.score.windows import ScoredLine, ScoringTask
+from tokur_cli.commands.score.stream import ScoredLine, ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.commands.shared.prompts import is_of, with_ids_of
@@ -54,9 +53,9 @@ class RecordScorer:
         of_records: bool = False,
     ) -> None:
         self.session, self.model_name, self.of_records = session, session.model.name, of_records
-        self.scores, self.keep_tokens = chosen_scores(options), not options.no_tokens
+        self.scores, self.keep_tokens = options.chosen, not options.no_tokens
         self.step_by, self.alternatives = options.steps, options.alternatives
-        needs = needs_of(options)
+        needs = options.needs
         self.guided = bool(guided_by)
         draws = None
         if {*needs, *guided_by}.isdisjoint(OF_DRAWS):
@@ -96,13 +95,15 @@ class RecordScorer:
         Where bad ones are not skipped, the first is the last.
         """
         window, wanted, skip_invalid = task
-        tokenized = self._tokenize_window(window, skip_invalid)
+        tokenized: list[LocatedResponse | RecordError] = []
+        for item in window:
+            tokenized.append(item if isinstance(item, RecordError) else self._tokenize(item))
+            if isinstance(tokenized[-1], RecordError) and not skip_invalid:
+                break
         # Features of several records are gathered in one batch: its content must not depend on what is written already
-        computed = [True] * len(window) if self.baselines.gatherers else wanted
-        outcomes = self._outcomes(window, tokenized, computed)
-        if self.baselines.gatherers:
-            outcomes = self._with_features(outcomes, skip_invalid)
-        for place, outcome in outcomes:
+        gathers = bool(self.baselines.gatherers)
+        outcomes = self._outcomes(window, tokenized, [True] * len(window) if gathers else wanted)
+        for place, outcome in self._with_features(outcomes, skip_invalid) if gathers else outcomes:
             if not wanted[place]:
                 continue
             if isinstance(outcome, RecordError):
@@ -122,27 +123,13 @@ class RecordScorer:
         window = [(place, next(complete) if isinstance(item, ScoredResponse) else item) for place, item in window]
         yield from until_error(window) if self.over_samples and not skip_invalid else window
 
-    def _tokenize_window(
-        self, window: list[Record | RecordError], skip_invalid: bool
-    ) -> list[LocatedResponse | RecordError]:
-        """Tokenize a window; where bad records are not skipped, the first one ends it."""
-        tokenized: list[LocatedResponse | RecordError] = []
-        for item in window:
-            tokenized.append(item if isinstance(item, RecordError) else self._tokenize(item))
-            if isinstance(tokenized[-1], RecordError) and not skip_invalid:
-                break
-        return tokenized
-
     def _tokenize(self, record: Record) -> LocatedResponse | RecordError:
         session, name = self.session, self.model_name
         try:
             if not is_of(record, name):
                 other = record.computed("model")
                 if self.of_records:
-                    raise record.error(
-                        f"is of the model {other}, those before of {name}: score each model's records apart, or give "
-                        "-m MODEL"
-                    )
+                    raise record.error(f"is of the model {other}, those before of {name}: give -m MODEL")
                 self._say_once(f"responses of {other} are scored by {name}: their text is tokenized again")
             for remark in session.form.remarks(with_ids_of(record, name), session.tokenizer):
                 self._say_once(remark)
@@ -171,7 +158,8 @@ class RecordScorer:
         places = list(located)
         arrivals: Iterator[tuple[int, Quantities | TokurError]]
         if self.guided:
-            arrivals = ((index, _quantities_of(window[place])) for index, place in enumerate(places))
+            came = [record for record in (window[place] for place in places) if isinstance(record, Record)]
+            arrivals = enumerate(record.computed("tokens") for record in came)
         else:
             responses = [item.tokens for item in located.values()]
             arrivals = iter(self.scorer.score(responses, [wanted[place] for place in places]))
@@ -224,24 +212,10 @@ def _entropies(quantities: Quantities) -> tuple[float, float] | None:
     return float(np.sum(quantities["tu"], dtype=np.float64)), float(np.sum(quantities["entropy"], dtype=np.float64))
 
 
-def _quantities_of(record: Record | RecordError) -> Quantities:
-    """Return the quantities that came with a record."""
-    assert isinstance(record, Record)
-    quantities: Quantities = record.computed("tokens")
-    return quantities
-
-
 def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws: Draws | None) -> dict[str, Any]:
-    """Return what the numbers depend on; the posterior's part is null where no draw was made."""
-    of_draws = settings_of_draws(
-        draws.posterior if draws else None, draws.num_draws if draws else 0, options.sampling, options.estimator
-    )
-    why = {"sigma_auto": draws.posterior.why} if draws and draws.posterior.why else {}
+    """Return what the numbers depend on; the posterior's settings are null where no draw was made."""
+    posterior, count = (draws.posterior, draws.num_draws) if draws else (None, 0)
+    of_draws = settings_of_draws(posterior, count, options.sampling, options.estimator)
+    why = {"sigma_auto": posterior.why} if posterior and posterior.why else {}
     backend = {} if options.engine.backend == "transformers" else {"backend": options.engine.backend}
-    return {
-        **language_model.identity,
-        **backend,
-        **of_draws,
-        **why,
-        "version": __version__,
-    }
+    return {**language_model.identity, **backend, **of_draws, **why, "version": __version__}

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from tokur_cli.commands.score.alternatives import alternatives_setting
+from tokur_cli.records.provenance import Provenance
 
 _OF_WHAT_IS_KEPT = ("scores", "tokens", "step_by", "alternatives")
 
 
-def settings_for(settings: dict[str, Any], tokur: dict[str, Any]) -> dict[str, Any]:
+def settings_for(settings: Mapping[str, Any], tokur: Mapping[str, Any]) -> dict[str, Any]:
     """Return a run's settings as a record will have them that came with this ``tokur``, whose scores may stay."""
-    if has_prompt_ids(tokur, settings["model"]):
-        settings = {name: value for name, value in settings.items() if name != "prompts"}
-    run = {name: value for name, value in settings.items() if name not in _OF_WHAT_IS_KEPT}
-    return {**settings, "scores": list(dict.fromkeys([*earlier_scores(tokur, run), *settings["scores"]]))}
+    without = {"prompts"} if has_prompt_ids(tokur, settings["model"]) else set()
+    own = {name: value for name, value in settings.items() if name not in without}
+    run = {name: value for name, value in own.items() if name not in _OF_WHAT_IS_KEPT}
+    return {**own, "scores": list(dict.fromkeys([*earlier_scores(tokur, run), *own["scores"]]))}
 
 
-def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
+def settings_of(tokur: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that a scored record was written with."""
-    kept = {
-        "tokens": "tokens" in tokur,
-        "step_by": tokur.get("step_by"),
-        "alternatives": alternatives_setting(tokur),
-    }
-    run, scores = (found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores"))
+    run, scores, alternatives = (
+        found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores", "alternatives")
+    )
+    kept = {"tokens": "tokens" in tokur, "step_by": tokur.get("step_by"), "alternatives": alternatives.get("most")}
     return {**run, "scores": list(scores), **kept}
 
 
-def has_prompt_ids(tokur: dict[str, Any], model: str) -> bool:
+def has_prompt_ids(tokur: Mapping[str, Any], model: str) -> bool:
     """Return whether a record's prompt is the ids that it came with: none was made for it then."""
     return tokur.get("prompt_token_ids") is not None and tokur.get("model") in (None, model)
 
 
-def earlier_scores(tokur: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+def earlier_scores(tokur: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record's scores of an earlier run that were made in the same way and stay."""
-    scores = tokur.get("scores")
-    return dict(scores) if isinstance(scores, dict) and tokur.get("run") == run else {}
+    scores, before = tokur.get("scores"), tokur.get("run")
+    if not isinstance(scores, dict) or not isinstance(before, dict):
+        return {}
+    return {} if any(Provenance(before).differences(run)) else dict(scores)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -33,18 +33,15 @@ def none_written(record: Record) -> None:
 
 
 class Stream(Protocol):
-    """Takes one stream of records through a pool's processes.
-
-    Attributes:
-        resuming: what the records of its output are told by.
-        busy: whether this process has work to go on with while no record comes.
-    """
+    """Takes one stream of records through a pool's processes."""
 
     @property
-    def resuming(self) -> Continuation: ...  # noqa: D102
+    def resuming(self) -> Continuation:
+        """What the records of its output are told by."""
 
     @property
-    def busy(self) -> bool: ...  # noqa: D102
+    def busy(self) -> bool:
+        """Whether this process has work to go on with while no record comes."""
 
     def lines(self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten) -> Iterator[bytes]:
         """Yield records as they will be written, in order.
@@ -149,3 +146,7 @@ class Work(ABC):
     @abstractmethod
     def count_tokens(self, session: Session, record: Record) -> tuple[int, int]:
         """Return the tokens of a record's prompt, and of its response or 0."""
+
+    @abstractmethod
+    def count_batches(self, lengths: Sequence[int], batch_tokens: int) -> int:
+        """Return how many batches there will be, about; by the tokens of each record and the positions of a batch."""

@@ -5,44 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
-from tokur_cli.records.record import WINDOW_BYTES, size_of
 from tokur_cli.records.streams import is_regular_file
 
 T = TypeVar("T")
 
 PAUSE_SECONDS = 0.2
-_AHEAD = 16  # records read before they are asked for
-
-
-@dataclass(frozen=True)
-class _End:
-    """The stream ended, or failed."""
-
-    error: Exception | None
-
-
-class _Ahead(queue.Queue[T]):
-    """A queue that takes so many items, and none while those in it have much text."""
-
-    def _init(self, maxsize: int) -> None:
-        super()._init(maxsize)
-        self._text = 0
-
-    def _put(self, item: T) -> None:
-        super()._put(item)
-        self._count(size_of(item))
-
-    def _get(self) -> T:
-        item = super()._get()
-        self._count(-size_of(item))
-        return item
-
-    def _count(self, text: int) -> None:
-        self._text += text
-        self.maxsize = _AHEAD if self._text < WINDOW_BYTES else 1
 
 
 def as_they_come(
@@ -50,7 +19,7 @@ def as_they_come(
 ) -> Iterator[T] | Iterator[T | None]:
     """Return the items read from a file; between them None, a pause, wherever none has come for 0.2 s.
 
-    What is read from a regular file is returned as it is: no pause is ever told. Anything else is read by a thread.
+    What is read from a regular file is returned as it is: it never pauses. Anything else is read by a thread.
 
     Args:
         path: where the items are read from; ``-`` is standard input.
@@ -62,16 +31,15 @@ def as_they_come(
 
 
 def _with_pauses(items: Iterator[T], busy: Callable[[], bool]) -> Iterator[T | None]:
-    arrived: _Ahead[T | _End] = _Ahead(_AHEAD)
+    arrived: queue.Queue[tuple[T] | Exception | None] = queue.Queue(1)
 
     def read() -> None:
-        error = None
         try:
             for item in items:
-                arrived.put(item)
-        except Exception as caught:
-            error = caught
-        arrived.put(_End(error))
+                arrived.put((item,))
+            arrived.put(None)
+        except Exception as error:
+            arrived.put(error)
 
     threading.Thread(target=read, daemon=True).start()
     pausing = was_busy = False
@@ -80,14 +48,14 @@ def _with_pauses(items: Iterator[T], busy: Callable[[], bool]) -> Iterator[T | N
         # A pause that was told to somebody busy is told again when they are idle
         seconds = PAUSE_SECONDS if not pausing else 0 if is_busy or was_busy else None
         try:
-            item = arrived.get(timeout=seconds)
+            found = arrived.get(timeout=seconds)
         except queue.Empty:
             pausing, was_busy = True, is_busy
             yield None
             continue
-        if isinstance(item, _End):
-            if item.error is not None:
-                raise item.error
+        if found is None:
             return
+        if isinstance(found, Exception):
+            raise found
         pausing = False
-        yield item
+        yield found[0]

@@ -61,8 +61,8 @@ class CertifiedAnswers:
         """Refuse a response that was made, or whose score was made, in another way than the labelled ones."""
         for name, theirs, labelled in self.certificate.differences(made_with(record, self.certificate.score)):
             raise record.error(
-                f"was made with {name} {_shown(theirs)}, the responses of --certificate {self._path} with "
-                f"{_shown(labelled)}: make and score it as those were, or certify others"
+                f"was made with {name} {theirs}, the responses of --certificate {self._path} with {labelled}: make and "
+                "score it as those were, or certify others"
             )
 
     def answers(self, value: float | None, question: Question, samples: int) -> bool:
@@ -92,16 +92,15 @@ class CertifiedAnswers:
     def told(self) -> Iterator[str]:
         """Yield what speaks against the certificate's assumption, a line each."""
         if self._known:
-            minimum = "at least " if self.certificate.questions > len(self._asked) else ""
             yield (
-                f"{minimum}{self._known:,} of the {len(self._samples):,} questions are among those that the "
-                "certificate was made of: what it guarantees is for new ones"
+                f"{self._known:,} of the {len(self._samples):,} questions are among those that the certificate was "
+                "made of: what it guarantees is for new ones"
             )
         labelled = (self.certificate.selection or {"samples": 1})["samples"]
         if labelled is not None and (others := sum(samples != labelled for samples in self._samples)):
             yield (
-                f"{others:,} questions have another number of responses than the {labelled} that those of the "
-                "certificate were chosen from: what it guarantees does not hold for them"
+                f"{others:,} questions have other than the {labelled} responses of the certificate's: what it "
+                "guarantees does not hold for them"
             )
         if self._values:
             from scipy.stats import ks_2samp
@@ -110,9 +109,8 @@ class CertifiedAnswers:
             if found.pvalue < SURE_OF_DRIFT:
                 yield (
                     f"{self.certificate.score} is distributed otherwise than among the labelled responses "
-                    f"(Kolmogorov–Smirnov {found.statistic:.2f}, p {found.pvalue:.1g}): these questions are unlike "
-                    "those, and what the certificate guarantees does not hold for them: label some of them and certify "
-                    "again"
+                    f"(Kolmogorov–Smirnov {found.statistic:.2f}, p {found.pvalue:.1g}): what the certificate "
+                    "guarantees does not hold for these questions; label some and certify again"
                 )
 
 
@@ -129,7 +127,3 @@ def made_with(record: Record, score: str) -> dict[str, Any]:
 def how_selected(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return of the settings of ``select`` those that say which response is chosen."""
     return {name: value for name, value in settings.items() if name not in _NOT_OF_A_CHOICE}
-
-
-def _shown(value: Any) -> str:
-    return "none" if value is None else str(value)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import _thread
 import os
 import signal
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from threading import Timer, main_thread
 from typing import TypeVar
 
 from tokur_cli.engine.model.errors import is_panic
@@ -80,48 +78,26 @@ def reporting(command: str) -> Iterator[None]:
     try:
         if starting:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            sys.unraisablehook = _interrupting_again
         try:
             yield
         except SystemExit as end:
             ended = end
         with naming(STANDARD_OUTPUT):
             sys.stdout.flush()  # when the interpreter does it, it is too late for a message
-    except BrokenPipeError as error:
-        _release_standard_output()
-        raise SystemExit(exit_code(error)) from None
     except BaseException as error:
         expected = isinstance(error, (Exception, KeyboardInterrupt)) or is_panic(error)
-        if debug or not expected:
+        is_closed = isinstance(error, BrokenPipeError)
+        if not expected or (debug and not is_closed):
             raise
         _release_standard_output()
-        say(command, message_for(error))
+        if not is_closed:
+            say(command, message_for(error))
         raise SystemExit(exit_code(error)) from None
     finally:
         if starting:
-            sys.unraisablehook = sys.__unraisablehook__
             signal.signal(signal.SIGINT, signal.SIG_DFL)
     if ended is not None:
         raise ended
-
-
-def _interrupting_again(unraisable: sys.UnraisableHookArgs) -> None:
-    """Answer an error that Python cannot raise: Ctrl-C in a finalizer would be lost, so it comes again after it."""
-    if issubclass(unraisable.exc_type, KeyboardInterrupt):
-        again = Timer(0.01, _interrupt)
-        again.daemon = True
-        again.start()
-    else:
-        sys.__unraisablehook__(unraisable)
-
-
-def _interrupt() -> None:
-    """Interrupt the main thread, also while it waits."""
-    main = main_thread().ident
-    if sys.platform == "win32" or main is None:
-        _thread.interrupt_main()
-    else:
-        signal.pthread_kill(main, signal.SIGINT)
 
 
 def _release_standard_output() -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.answers.grading import Labelled, LabelRule, grade
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.record import SCHEMA, WINDOW_BYTES, Record, size_of
+from tokur_cli.commands.shared.windows import windows
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import SCHEMA, Record, size_of
 
 WINDOW = 64
 """Records that are labelled together: enough to share work on, few enough to hold with their token arrays."""
@@ -70,32 +71,17 @@ class Labeller:
 
     def read(self, items: Iterable[Record | RecordError], window: int = WINDOW) -> Iterator[Labelled | Refused]:
         """Yield the records with their labels, and the bad ones, in order; so many are labelled together."""
-        stream = (self.take(item) for item in items)
-        ended: TokurError | None = None
-        exhausted = False
-        while not exhausted and ended is None:
-            taken: list[Labelled] = []
-            refused: Refused | None = None
-            size = 0
-            try:
-                for item in stream:
-                    if isinstance(item, Refused):
-                        refused = item
-                        break  # those after it wait until it is known whether bad ones are skipped
-                    taken.append(item)
-                    size += size_of(item.record)
-                    if len(taken) == window or size >= WINDOW_BYTES:
-                        break
-                else:
-                    exhausted = True
-            except TokurError as error:
-                ended = error
-            self._settle(taken)
-            yield from taken
-            if refused is not None:
-                yield refused
-        if ended is not None:
-            raise ended
+
+        def taken() -> Iterator[Labelled | Refused | None]:
+            for item in items:
+                one = self.take(item)
+                yield one
+                if isinstance(one, Refused):
+                    yield None  # those after it wait until it is known whether bad ones are skipped
+
+        for batch in windows(taken(), itertools.repeat(window), bytes_of=lambda one: size_of(one.record)):
+            self._settle([one for one in batch if isinstance(one, Labelled)])
+            yield from batch
 
     def take(self, item: Record | RecordError) -> Labelled | Refused:
         """Return a record with its label, or with what its label awaits: the caller is to compare it, or to test it."""
@@ -138,27 +124,18 @@ class Labeller:
 
 
 def told_unmarked(count: int) -> str:
-    """Return what to tell of ``count`` unmarked responses that count as wrong."""
-    many = count != 1
-    return (
-        f"{count:,} response{'s' * many} count{'s' * (not many)} as incorrect whose reference is words and which "
-        f'{"do" if many else "does"} not mark {"their" if many else "its"} answer ("The answer is …")'
-    )
+    """Return what to tell of ``count`` unmarked responses that count as incorrect."""
+    return f'counted as incorrect, without a marked answer ("The answer is …") and with words to match: {count:,}'
 
 
 def graded(labelled: Labelled) -> Record:
     """Return the record with ``correct`` (or ``quality``) and ``tokur.answer``; a label field of its own stays."""
     record = labelled.record
+    is_quality = labelled.outcome == Outcome.QUALITY
     if labelled.quality is not None:
         record.set("quality", labelled.quality)
-    name = "quality" if labelled.outcome == Outcome.QUALITY else "correct"
-    if name not in record.fields:
-        record.set(name, _json_label(labelled))
+    if (name := "quality" if is_quality else "correct") not in record.fields:
+        label = labelled.label if is_quality else labelled.label == 1.0
+        record.set(name, None if math.isnan(labelled.label) else label)
     record.set("tokur", {"schema": SCHEMA, **record.tokur, "answer": labelled.answer})
     return record
-
-
-def _json_label(labelled: Labelled) -> Any:
-    if math.isnan(labelled.label):
-        return None
-    return labelled.label if labelled.outcome == Outcome.QUALITY else labelled.label == 1.0

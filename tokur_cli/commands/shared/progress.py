@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from threading import Timer
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.shared.errors import say
@@ -34,35 +33,24 @@ class Progress:
         self.records = self.tokens = 0
         self._generated = 0
         self._bar: Bar | None = None
-        self._started = 0.0
-        self._total: Callable[[], int | None] = lambda: None
-        self._news: Callable[[], None] | None = None  # for a log, when its next line is due
-        self._timer: Timer | None = None
-        self._is_over = False
+        self._started = self._said = time.perf_counter()
+        self._total: Callable[[], int | None] | None = None
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._is_over = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._bar is None:
-            return
-        self._bar.stop()
-        seconds = time.perf_counter() - self._started
-        if self.tokens:
-            speed = self.tokens / seconds
-            say(self.command, f"{self.records:,} records, {self.tokens:,} tokens in {seconds:.1f} s ({speed:,.0f}/s)")
+        if self._bar is not None:
+            self._bar.stop()
+            if self.tokens:
+                seconds = time.perf_counter() - self._started
+                done = f"{self.records:,} records, {self.tokens:,} tokens in {seconds:.1f} s"
+                say(self.command, f"{done} ({self.tokens / seconds:,.0f}/s)")
 
     def say(self, message: str) -> None:
-        """Tell what takes its time before the first record; a log hears of it only if it does."""
+        """Tell a terminal what takes its time before the first record."""
         if sys.stderr.isatty():
             say(self.command, message)
-        else:
-            self._news = partial(say, self.command, message)
-            if self._timer is None:
-                self._wait_a_minute()
 
     def start(self, total: Callable[[], int | None]) -> None:
         """Show that records are to come.
@@ -70,10 +58,9 @@ class Progress:
         Args:
             total: returns how many; None if that cannot be known. Called where it is told: in a log, after a minute.
         """
-        self._started, self._total = time.perf_counter(), total
+        self._started = self._said = time.perf_counter()
+        self._total = total
         if not sys.stderr.isatty():
-            self._news = self._say_how_far
-            self._wait_a_minute()
             return
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -107,40 +94,22 @@ class Progress:
         self._show()
 
     def _show(self) -> None:
+        """Show what is done, of how many, at what rate, and for how long it will go on."""
+        now = time.perf_counter()
+        seconds, tokens = now - self._started, self._generated or self.tokens
+        speed = f"{tokens / seconds:,.0f} tokens/s" if tokens else ""
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=self.records, speed=self._speed)
-
-    @property
-    def _speed(self) -> str:
-        tokens = self._generated or self.tokens
-        return f"{tokens / (time.perf_counter() - self._started):,.0f} tokens/s" if tokens else ""
-
-    def _say_how_far(self) -> None:
-        """Say what is done, of how many, at what rate, and for how long it will go on; again in a minute."""
-        total, seconds = self._total(), time.perf_counter() - self._started
-        parts = [f"{self.records:,} {f'of {total:,} ' if total else ''}records", self._speed]
-        parts.append(f"{duration(seconds)} so far")
-        if total and self.records:
-            parts.append(f"about {duration(seconds * (total - self.records) / self.records)} left")
-        say(self.command, ", ".join(filter(None, parts)))
-
-    def _wait_a_minute(self) -> None:
-        """Have a log told the news in a minute, and then in another."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._is_over:
-            return
-        self._timer = Timer(_LINE_SECONDS, self._tell)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _tell(self) -> None:
-        news = self._news
-        if news != self._say_how_far:
-            self._news = None
-        if news is not None:
-            news()
-        self._wait_a_minute()
+            self._bar.update(self._bar.task_ids[0], completed=self.records, speed=speed)
+        elif self._total is not None and now - self._said >= _LINE_SECONDS:
+            self._said, total = now, self._total()
+            told = [
+                f"{self.records:,} {f'of {total:,} ' if total else ''}records",
+                speed,
+                f"{duration(seconds)} so far",
+            ]
+            if total and self.records:
+                told.append(f"about {duration(seconds * (total - self.records) / self.records)} left")
+            say(self.command, ", ".join(filter(None, told)))
 
 
 def duration(seconds: float) -> str:
@@ -153,18 +122,16 @@ def duration(seconds: float) -> str:
 
 def count_lines(*paths: str) -> int | None:
     """Return the number of lines of plain files; None if one has none that can be counted: a pipe, a table."""
-    counts = [_count_lines(path) for path in paths]
-    return None if None in counts else sum(count or 0 for count in counts)
-
-
-def _count_lines(path: str) -> int | None:
-    if path == STDIN or is_published(path) or not is_regular_file(path):
-        return None
-    try:
-        with open(path, "rb") as stream:
-            if stream.read(2) in (b"\x1f\x8b", b"\x28\xb5"):
-                return None
-            stream.seek(0)
-            return sum(block.count(b"\n") for block in iter(lambda: stream.read(1 << 20), b""))
-    except OSError:
-        return None
+    count = 0
+    for path in paths:
+        if path == STDIN or is_published(path) or not is_regular_file(path):
+            return None
+        try:
+            with open(path, "rb") as stream:
+                if stream.read(2) in (b"\x1f\x8b", b"\x28\xb5"):
+                    return None
+                stream.seek(0)
+                count += sum(block.count(b"\n") for block in iter(lambda: stream.read(1 << 20), b""))
+        except OSError:
+            return None
+    return count

@@ -53,12 +53,9 @@ class PromptForm:
     """How a record's question becomes a prompt.
 
     Args:
-        options: ``template`` is ``chat`` (the model's chat template), ``raw`` (the question as it is), ``math`` (the
-            paper's prompt) or the path of a Jinja template over the record's fields; what ``math`` and a file make
-            is a user's turn if the model has a chat template and the whole prompt if it has none. ``system`` is the
-            text of a system turn, for chat templates. ``few_shot`` is a file of worked examples to come before the
-            question: turns of a chat or, without a chat template, question and answer on lines of their own. Records
-            with messages, text or ids of their own keep them as they are.
+        options: what ``--template`` ``math`` or a file make is a user's turn if the model has a chat template, else the
+            whole prompt. ``few_shot`` examples are turns of a chat or, without a chat template, question and answer on
+            lines of their own. Records with messages, text or ids of their own keep them as they are.
     """
 
     def __init__(self, options: PromptOptions) -> None:
@@ -127,10 +124,12 @@ class PromptForm:
             yield "the reasoning before some responses was withheld: they are scored as if there had been none"
         if self.is_word_for_word(prompt, tokenizer):
             yield WORD_FOR_WORD
-        if prompt.messages is not None and prompt.tools is not None and not tokenizer.takes_tools:
-            yield "the model's chat template has no place for tools: prompts are scored without their definitions"
-        if prompt.messages is not None and prompt.tools is None and any("tool_calls" in t for t in prompt.messages):
+        if prompt.messages is None:
+            return
+        if prompt.tools is None and any("tool_calls" in turn for turn in prompt.messages):
             yield "some prompts have calls of tools, but the records do not define them: they are scored without"
+        if prompt.tools is not None and not tokenizer.takes_tools:
+            yield "the model's chat template has no place for tools: prompts are scored without their definitions"
 
     def is_word_for_word(self, prompt: Prompt, tokenizer: ResponseTokenizer) -> bool:
         """Return whether a prompt is text without what the model's chat template puts around a question."""
@@ -144,15 +143,12 @@ class PromptForm:
         messages: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]] | None = None,
     ) -> str:
+        if self.system is not None and not (messages and messages[0]["role"] in ("system", "developer")):
+            messages = [{"role": "system", "content": self.system}, *messages]
         try:
-            return tokenizer.render_chat(self._with_system(messages), tools)
+            return tokenizer.render_chat(messages, tools)
         except TokurError as error:
             raise record.error(str(error)) from None
-
-    def _with_system(self, messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-        if self.system is None or (messages and messages[0]["role"] in ("system", "developer")):
-            return messages
-        return [{"role": "system", "content": self.system}, *messages]
 
     def _question(self, record: Record, prompt: Prompt) -> str:
         if self._jinja is None:

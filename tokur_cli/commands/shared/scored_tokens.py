@@ -40,11 +40,12 @@ class ScoredTokens:
 
 def scored_tokens(record: Record, names: Iterable[str]) -> ScoredTokens:
     """Return the tokens of a scored record, checked, with those of the quantities that it has."""
-    arrays = token_arrays(record)
-    spans = _spans(record, arrays)
+    arrays, response = token_arrays(record), record.response
+    spans = _spans(record, response, arrays)
     values = {name: _values(record, name, arrays[name]) for name in names if name in arrays}
-    response = record.response
-    _check(record, response, spans, values)
+    for name, of_tokens in values.items():
+        if len(of_tokens) != len(spans):
+            raise record.error(f'"{name}" has {len(of_tokens)} token values but there are {len(spans)} tokens')
     return ScoredTokens(record, response, spans, values)
 
 
@@ -60,36 +61,26 @@ def token_arrays(record: Record) -> Mapping[str, Any]:
     raise record.error("is not scored: run it through tokur score first")
 
 
-def _spans(record: Record, tokens: Mapping[str, Any]) -> list[Span]:
-    offsets = tokens.get("offsets")
-    if not isinstance(offsets, list):
-        raise record.error(f'"tokur.tokens.offsets" is {json_type(offsets)}, not a list of [start, end]')
-    spans = []
-    for index, span in enumerate(offsets):
-        if not (isinstance(span, list) and len(span) == 2 and all(type(end) is int for end in span)):
-            raise record.error(f'"tokur.tokens.offsets"[{index}] is not [start, end]')
-        spans.append((span[0], span[1]))
-    return spans
-
-
-def _check(record: Record, response: str, spans: list[Span], values: Mapping[str, list[float | None]]) -> None:
-    """Refuse arrays that are not of one response's tokens.
+def _spans(record: Record, response: str, tokens: Mapping[str, Any]) -> list[Span]:
+    """Return the tokens' spans.
 
     Starts and ends never decrease. A token without text has an empty span; the tokens of one character share its span;
     text between spans is allowed.
     """
-    previous = (0, 0)
-    for index, (start, end) in enumerate(spans):
+    offsets = tokens.get("offsets")
+    if not isinstance(offsets, list):
+        raise record.error(f'"tokur.tokens.offsets" is {json_type(offsets)}, not a list of [start, end]')
+    spans = [(0, 0)]
+    for index, span in enumerate(offsets):
+        if not (isinstance(span, list) and len(span) == 2 and all(type(end) is int for end in span)):
+            raise record.error(f'"tokur.tokens.offsets"[{index}] is not [start, end]')
+        start, end = span
         if not 0 <= start <= end <= len(response):
-            raise record.error(
-                f"offsets[{index}] is [{start}, {end}], outside the response of {len(response)} code points"
-            )
-        if start < previous[0] or end < previous[1]:
-            raise record.error(f"offsets[{index}] is [{start}, {end}], before the span of the token in front of it")
-        previous = (start, end)
-    for name, of_tokens in values.items():
-        if len(of_tokens) != len(spans):
-            raise record.error(f'"{name}" has {len(of_tokens)} token values but there are {len(spans)} tokens')
+            raise record.error(f"offsets[{index}] is {span}, outside the response of {len(response)} code points")
+        if start < spans[-1][0] or end < spans[-1][1]:
+            raise record.error(f"offsets[{index}] is {span}, before the span of the token in front of it")
+        spans.append((start, end))
+    return spans[1:]
 
 
 def _values(record: Record, name: str, values: Any) -> list[float | None]:
@@ -97,23 +88,7 @@ def _values(record: Record, name: str, values: Any) -> list[float | None]:
         raise record.error(f'"tokur.tokens.{name}" is {json_type(values)}, not a list of numbers')
     if set(map(type, values)) == {float} and math.isfinite(sum(values)):  # which is so of nearly all
         return values
-    return [_number(record, f'"tokur.tokens.{name}"[{index}]', value) for index, value in enumerate(values)]
-
-
-def _number(record: Record, what: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    if type(value) not in (int, float) or not math.isfinite(number := _float(value)):
-        raise record.error(f"{what} is {value if type(value) is float else json_type(value)}, not a finite number")
-    return number
-
-
-def _float(value: float) -> float:
-    """Return the number as a float: infinity for an integer that is too large for one."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
+    return [record.number(f'"tokur.tokens.{name}"[{index}]', value) for index, value in enumerate(values)]
 
 
 def _scored_steps(record: Record, text: str, scored: Any) -> list[Span]:

@@ -54,23 +54,8 @@ def divide_this_machine(options: WorkerOptions, device_map: str) -> Share:
     have = count_gpus()
     share = divide([{"CPU": count_cores(), "GPU": have}], options, device_map)
     if (needed := share.workers * share.gpus) > have:
-        raise UsageError(
-            f"{share.workers} workers with {share.gpus} GPU{'s' * (share.gpus > 1)} each need {needed}, but this "
-            f"machine has {have}: give fewer --workers"
-        )
+        raise UsageError(f"{share.workers} workers need {needed} GPUs, this machine has {have}: give fewer --workers")
     return share
-
-
-def free_resources(share: Share) -> str:
-    """Tell what each worker needs, and what the cluster has."""
-    import ray
-
-    have, free = ray.cluster_resources(), ray.available_resources()
-    gpus = f" and {share.gpus} GPU{'s' * (share.gpus > 1)}" if share.gpus else ""
-    return (
-        f"{share.cpus} free CPU{'s' * (share.cpus > 1)}{gpus}: the cluster has {have.get('CPU', 0):g} CPUs, "
-        f"{free.get('CPU', 0):g} of them free, and {have.get('GPU', 0):g} GPUs, {free.get('GPU', 0):g} free"
-    )
 
 
 @contextmanager
@@ -107,8 +92,7 @@ def running_ray(options: WorkerOptions, device_map: str) -> Iterator[tuple[Share
         except SystemExit:  # by Ray's handler, whose code is not a shell's
             _end(signal.SIGTERM, None)
         except Exception as error:
-            refused = f"the cluster at {address} can't be joined (does it ask for another token, or one at all?)"
-            what = refused if address else "Ray can't be started"
+            what = f"the cluster at {address} can't be joined" if address else "Ray can't be started"
             raise TokurError(f"{what}: {' '.join(str(error).split())}") from error
         signal.signal(signal.SIGTERM, _end)  # again: Ray has set its own
         if address:
@@ -145,10 +129,7 @@ def _records_apart(debug: bool) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _processes_in_groups_of_their_own() -> Iterator[None]:
-    """Keep a signal to our group, as from ``timeout`` or a scheduler, from Ray: it would end us before we tidy up.
-
-    On Linux alone, where Ray's processes end with ours; elsewhere Ray finds them by our group.
-    """
+    """Keep a signal to our group, as from ``timeout``, from Ray, on Linux, where its processes end with ours."""
     starting = [True]
     if sys.platform == "linux":
         os.register_at_fork(after_in_child=lambda: os.setpgid(0, 0) if starting else None)

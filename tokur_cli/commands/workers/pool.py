@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TypeVar
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.workers.cluster import Share, divide_this_machine, free_resources, running_ray
+from tokur_cli.commands.workers.cluster import Share, divide_this_machine, running_ray
 from tokur_cli.commands.workers.worker import Answer, MakePipeline, Worker
 from tokur_cli.records.errors import TokurError
 
@@ -39,8 +39,7 @@ class InProcess:
     @property
     def device(self) -> str:
         """The kind of device that the model is on."""
-        kind: str = self.pipeline.session.model.device.type
-        return kind
+        return str(self.pipeline.session.model.device.type)
 
     def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
         """Yield each task with what becomes of it."""
@@ -240,7 +239,5 @@ class Pool:
 
         await asyncio.sleep(_PLACED_WITHIN_SECONDS)
         if waiting := sum(placement_group_table(place)["state"] != "CREATED" for place in self._places):
-            say(
-                self.command,
-                f"{waiting} of {len(self._places)} workers wait for a place with {free_resources(self.share)}",
-            )
+            needs = f"{self.share.cpus} CPUs and {self.share.gpus} GPUs"
+            say(self.command, f"{waiting} of {len(self._places)} workers wait for a place with {needs}")

@@ -1,27 +1,24 @@
-"""A stream of records, cut into windows and scored by whoever does the work, for ``score`` and ``generate --score``."""
+"""A stream of records, scored by whoever does the work, for ``score`` and ``generate --score``."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from tokur_cli.commands.baselines.features import largest_window, over_samples
-from tokur_cli.commands.baselines.samples import standing_together, windows_of_questions
+from tokur_cli.commands.baselines.samples import question_key, standing_together
 from tokur_cli.commands.options.scoring import ScoringOptions, default_batch_tokens
-from tokur_cli.commands.score.checked import needs_of
 from tokur_cli.commands.score.provenance import settings_for, settings_of
+from tokur_cli.commands.session.work import AlreadyWritten
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.windows import window_sizes, windows
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
-from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.record import WINDOW_BYTES, Record, size_of
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
 from tokur_cli.records.writer import Continuation
-
-T = TypeVar("T")
-
-_FIRST_WINDOW = 16  # records, so that results come soon
 
 
 class ScoringTask(NamedTuple):
@@ -72,11 +69,7 @@ class ScoreStream:
         """What the records of the output are told by."""
         return Continuation(partial(settings_for, self._pool.settings), settings_of)
 
-    def lines(
-        self,
-        items: Iterable[Record | RecordError | None],
-        already_written: Callable[[Record], Record | None],
-    ) -> Iterator[bytes]:
+    def lines(self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten) -> Iterator[bytes]:
         """Yield the scored records that are not written already; stop at the first bad one unless they are skipped."""
         for _, outcomes in self._pool.map(self._tasks(items, already_written), _lost):
             last = -1
@@ -97,20 +90,20 @@ class ScoreStream:
         """Say what the user should know of the responses that were scored."""
         if self._retokenized:
             count = f"{self._retokenized:,} responses were" if self._retokenized > 1 else "1 response was"
-            say(
-                self._progress.command,
-                f"{count} tokenized again, perhaps not into the tokens that the model wrote: the records hold none "
-                "that spell the text",
-            )
+            say(self._progress.command, f"{count} tokenized again, perhaps not into the tokens that the model wrote")
         if advice := self._monitor.advice():
             say(self._progress.command, advice)
 
     def _tasks(
-        self, items: Iterable[Record | RecordError | None], already_written: Callable[[Record], Record | None]
+        self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten
     ) -> Iterator[ScoringTask]:
         """Yield windows; a resumed run cuts the same ones as an undisturbed one, so that its numbers are the same."""
+        needs, baselines = self._options.needs, self._options.baselines
         batch_tokens = self._options.batch_tokens or default_batch_tokens(self._pool.device)
-        for window in _cut(items, self._options, batch_tokens):
+        sizes, key = window_sizes(largest_window(needs, baselines, batch_tokens)), None
+        if over_samples(needs, baselines):
+            items, key = standing_together(items), question_key()
+        for window in windows(items, sizes, key):
             wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
             self._progress.advance(len(window) - sum(wanted))
             if any(wanted):
@@ -150,47 +143,4 @@ def _lost(task: ScoringTask) -> Iterator[tuple[int, RecordError]]:
         if isinstance(item, RecordError):
             yield place, item
         elif wanted:
-            reason = (
-                f"{DEATHS} workers died while they scored it, or one of the {len(task.window)} records beside it: is "
-                "there too little memory for --batch-tokens?"
-            )
-            yield place, item.error(reason)
-
-
-def _cut(
-    items: Iterable[Record | RecordError | None], options: ScoringOptions, batch_tokens: int
-) -> Iterator[list[Record | RecordError]]:
-    """Cut the input into the windows whose records are scored together; a pause ends one."""
-    needs = needs_of(options)
-    sizes = window_sizes(largest_window(needs, options.baselines, batch_tokens))
-    if over_samples(needs, options.baselines):
-        return windows_of_questions(standing_together(items), sizes)
-    return windows(items, sizes)
-
-
-def window_sizes(largest: int) -> Iterator[int]:
-    """Yield 16, 32, 64, … records, at most the largest, if that is more."""
-    size = _FIRST_WINDOW
-    while True:
-        yield size
-        size = max(size, min(2 * size, largest))
-
-
-def windows(items: Iterable[T | None], sizes: Iterator[int]) -> Iterator[list[T]]:
-    """Cut a stream into windows of at most these sizes, shorter where text is long or it pauses, ends or fails."""
-    window: list[T] = []
-    size, text = next(sizes), 0
-    try:
-        for item in items:
-            if item is not None:
-                window.append(item)
-                text += size_of(item)
-            if len(window) == size or text >= WINDOW_BYTES or (window and item is None):
-                yield window
-                window, size, text = [], next(sizes), 0
-    except TokurError:
-        if window:
-            yield window
-        raise
-    if window:
-        yield window
+            yield place, item.error(f"{DEATHS} workers died while they scored it: is there too little memory?")

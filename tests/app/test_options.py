@@ -1,0 +1,84 @@
+"""Options of all commands: what their marks do, how mistakes are said, and that each is declared in one place."""
+
+from dataclasses import make_dataclass
+from typing import Annotated
+
+import pytest
+from typer import Option
+
+from tests.helpers import parsed, write_lines
+from tokur_cli import Tokur
+from tokur_cli.app.commands import evaluate, generate, heatmap, perturb, score, select
+from tokur_cli.app.groups import Groups, parser_of
+from tokur_cli.app.python import filled
+from tokur_cli.commands.options.marks import Relation, marks_of, names_of
+from tokur_cli.engine.posterior.settings import SETTINGS
+from tokur_cli.records.errors import UsageError
+
+
+def test_option_relations_name_options_of_their_commands():
+    for command in (perturb, generate, score, select, evaluate, heatmap):
+        parameters = Groups(command).parameters
+        named = {name for parameter in parameters for name in names_of(parameter)}
+        for mark in [mark for parameter in parameters for mark in marks_of(parameter, Relation)]:
+            assert {condition.partition("=")[0] for condition in mark.others} <= named, mark
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("nothing", "tokur: no such command 'nothing'"),
+        ("score --draws", "tokur score: option '--draws' requires an argument"),
+        ("score --draws 0", "tokur score: --draws: Input should be greater than or equal to 1"),
+        ("score --estimator best", "tokur score: --estimator: 'best' is not one of 'paper', 'kl', 'fisher'"),
+        (
+            "score --set attempt_tokens=0",
+            "tokur score: --set attempt_tokens: Input should be greater than or equal to 1",
+        ),
+        ("perturb --sweep 1 --sigma 1", "tokur perturb: --sweep contradicts --sigma: leave one of them out"),
+        ("perturb in.jsonl", "tokur perturb: responses needs --sweep or --calibrate"),
+        ("generate --guide eu -n 1", "tokur generate: --guide contradicts --samples 1: leave one of them out"),
+        ("score --draws 2 --from-logprobs", "tokur score: --draws contradicts --from-logprobs: leave one of them out"),
+        ("select --method \x1b[2J", "tokur select: --method: '\\x1b[2J' is not one of 'maj', 'wbon', 'bon'"),
+    ],
+)
+def test_option_mistakes_are_one_line(run_tokur, line, said):
+    assert run_tokur(*line.split(" ")) == (2, "", f"{said}\n")
+
+
+@pytest.mark.parametrize("words", [["--set", "max_line=9"], ["--set=max_line=9"]])
+def test_option_that_is_rare_is_given_by_set(run_tokur, tmp_path, words):
+    path = write_lines(tmp_path / "in.jsonl", [{"response": "a"}])
+    assert "is longer than 9 bytes" in run_tokur("select", path, *words)[2]
+
+
+def test_option_from_python_is_checked_as_on_the_command_line(tiny_folder):
+    with pytest.raises(UsageError, match="--alternatives contradicts --no-tokens"):
+        Tokur(no_tokens=True, alternatives=2)
+    with pytest.raises(UsageError, match="attempt_tokens: Input should be greater"):
+        Tokur(attempt_tokens=0)
+    assert list(Tokur().generate([], steps=False, score=False)) == []
+    (response,) = Tokur(str(tiny_folder)).generate("Why?", max_new_tokens=4, stop="zz")
+    assert response["tokur"]["generation"]["stop"] == ["zz"]
+
+
+def test_option_takes_one_place(run_tokur, tiny_folder, tmp_path, capfd):
+    """A field declared once is an option, its help and a keyword; one of the posterior is a setting of records, too."""
+    group = make_dataclass("Group", [("dummy", Annotated[int, Option(min=1, help="A dummy.")], 3)], frozen=True)
+    group.panel = "Dummies"
+    seen = []
+
+    def ask(*, group: group) -> None:
+        """Ask."""
+        seen.append(group)
+
+    parser, _ = parser_of(ask)
+    parser.main(["--dummy", "4"], standalone_mode=False)
+    with pytest.raises(SystemExit):
+        parser.main(["--help"])
+    assert "A dummy." in capfd.readouterr().out
+    assert [*seen, filled(ask, {"dummy": 5})["group"]] == [group(4), group(5)]
+    path = write_lines(tmp_path / "in.jsonl", [{"question": "Why?", "response": "So."}])
+    code, out, err = run_tokur("score", path, "-m", tiny_folder, "--rank", 3)
+    assert code == 0, err
+    assert {one.name for one in Groups(score).parameters} >= {*SETTINGS} <= parsed(out)[0]["tokur"]["run"].keys()
