@@ -130,9 +130,9 @@ def _options(group: Any, parameter: inspect.Parameter) -> Iterator[inspect.Param
     hints = get_type_hints(group, include_extras=True)
     for field in dataclasses.fields(group):
         hint = hints[field.name]
-        declared, others = [], list[Any]()
-        for mark in getattr(hint, "__metadata__", ()):
-            (declared if isinstance(mark, OptionInfo) else others).append(mark)
+        marks = getattr(hint, "__metadata__", ())
+        declared = [mark for mark in marks if isinstance(mark, OptionInfo)]
+        others = [mark for mark in marks if not isinstance(mark, OptionInfo)]
         if not declared or field.name in left_out:
             continue
         option = copy.copy(declared[0])

@@ -141,6 +141,7 @@ class _Selection:
             unsure = self.questions - self.answered - self.answerless
             share = f"{self.answered / self.questions:.2%}"
             others = f"too uncertain of {unsure:,}, no answer was read to {self.answerless:,}"
+            others = others if self.answerless else "too uncertain of the others"
             yield f"answered {self.answered:,} of {self.questions:,} questions ({share}), {others}"
         if summary := self.accuracy.summary():
             yield summary
@@ -211,9 +212,9 @@ class _Selection:
         self, question: Question, drawn: list[Candidate], choice: Choice | None
     ) -> tuple[float | None, bool]:
         """Return how certain the choice is, and whether it is an answer that is certain enough to be given."""
-        chosen, certainty = None, None
-        if choice is not None:
-            chosen = drawn[choice.chosen]
+        chosen = None if choice is None else drawn[choice.chosen]
+        certainty: float | None = None
+        if choice is not None and chosen is not None:
             certainty = chosen.confidence if self.options.by == P_CORRECT else choice.share
         if self.certified is not None:
             certainty = None if chosen is None else chosen.certified

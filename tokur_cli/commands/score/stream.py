@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -100,7 +100,8 @@ class ScoreStream:
         """Yield windows; a resumed run cuts the same ones as an undisturbed one, so that its numbers are the same."""
         needs, baselines = self._options.needs, self._options.baselines
         batch_tokens = self._options.batch_tokens or default_batch_tokens(self._pool.device)
-        sizes, key = window_sizes(largest_window(needs, baselines, batch_tokens)), None
+        sizes = window_sizes(largest_window(needs, baselines, batch_tokens))
+        key: Callable[[Record | RecordError], str | None] | None = None
         if over_samples(needs, baselines):
             items, key = standing_together(items), question_key()
         for window in windows(items, sizes, key):

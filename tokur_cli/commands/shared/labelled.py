@@ -125,7 +125,8 @@ class Labeller:
 
 def told_unmarked(count: int) -> str:
     """Return what to tell of ``count`` unmarked responses that count as incorrect."""
-    return f'counted as incorrect, without a marked answer ("The answer is …") and with words to match: {count:,}'
+    responses = f"{count:,} responses" if count > 1 else "1 response"
+    return f'{responses} without a marked answer ("The answer is …") count as incorrect beside words as reference'
 
 
 def graded(labelled: Labelled) -> Record:
