@@ -18,7 +18,8 @@ _TERM = re.compile(
 )
 _LINK = re.compile(
     r"(?:(?<=%)|(?<=/\d)|(?<=percent))\sof\s(?:the\s)?|"
-    r"(?:\s?/?\s?(?!(?:because|since|as|so|if|when|where|and|or|but|which|that|is|are|equals?|plus|minus|times|x|X|for|with)\b)"
+    r"(?:\s?/?\s?(?!(?:because|since|as|so|if|when"
+    r"|where|and|or|but|which|that|is|are|equals?|plus|minus|times|x|X|for|with)\b)"
     rf"(?:\\text\{{[^{{}}]*\}}|[{LETTER}]+\b\.?)){{0,4}}\s*"
     r"(?:(?P<equals>=|≈|≃|\\approx\b|\\simeq\b|(?:is\s)?equals?(?:\sto)?\b)|[-−–+*/×·÷^]|[xX](?=\s*[\d(.$€£])|(?=\()"
     r"|\\(?:times|cdot|div)(?![A-Za-z])"

@@ -105,7 +105,8 @@ _AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
 _LIST_COMMA = re.compile(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
 
 _CHOICE = re.compile(
-    r"(?:\(\s*(?P<round>[A-Ja-j])\s*\)|\[\s*(?P<square>[A-J])\s*\]|(?P<capital>[A-J])\s*[).:]|(?P<small>[a-j])(?:\)|\.(?=\s+[-+$\\(]?\d)))"
+    r"(?:\(\s*(?P<round>[A-Ja-j])\s*\)|\[\s*(?P<square>[A-J])\s*\]|(?P<capital>[A-J])\s*[).:]"
+    r"|(?P<small>[a-j])(?:\)|\.(?=\s+[-+$\\(]?\d)))"
     r"(?:\s+(?P<beside>\S.*)|(?<=\))(?P<digits>-?\d.*))?|(?P<alone>[A-J])",
     re.DOTALL,
 )
