@@ -82,13 +82,14 @@ def read_records(
         rows, asked = (sum(1 for _ in read_rows(name, max_line)) for name in names)
         return rows, asked
 
-    asked = requests and RequestFile(
-        display_name(requests),
-        lambda: read_records(requests, max_line=max_line),
-        lambda: read_rows(requests, max_line),
-        counts,
-    )
-    given = Given(asked or None, filter, mapping.response, whole)
+    def in_order() -> Items:
+        return read_records(str(requests), max_line=max_line)
+
+    def as_they_stand() -> Items:
+        return read_rows(str(requests), max_line)
+
+    asked = None if requests is None else RequestFile(display_name(requests), in_order, as_they_stand, counts)
+    given = Given(asked, filter, mapping.response, whole)
     return _adapted(read_rows(path, max_line, note), display_name(path), FORMATS.get(format), mapping, given, note)
 
 

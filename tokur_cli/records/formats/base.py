@@ -40,7 +40,7 @@ class Given:
         filter: which of a response's rows is read, where each filter wrote one.
         samples: the path of the list of samples that ``--response-field`` names.
         whole: whether a row of several samples is one record, its question.
-        before: how many bad rows came before the first one.
+        before: how many bad rows came before the first good one.
     """
 
     requests: RequestFile | None = None

@@ -133,12 +133,10 @@ def _verdict(value: Any) -> Any:
     """Return what Inspect's own metrics count a score's value as; what they cannot count is returned as it is."""
     if not isinstance(value, str):
         return value
-    if value in _VERDICTS or value.lower() in _WORDS:
-        return _VERDICTS.get(value, _WORDS.get(value.lower()))
     try:
         number = float(value)
     except ValueError:
-        return value
+        return _VERDICTS.get(value, _WORDS.get(value.lower(), value))
     return number if math.isfinite(number) else value
 
 
