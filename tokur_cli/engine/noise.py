@@ -11,7 +11,7 @@ import hashlib
 import numpy as np
 import numpy.typing as npt
 
-_WORDS_PER_COUNTER = 4  # Philox4x64 yields four 64-bit words a counter step
+WORDS_PER_COUNTER = 4  # Philox4x64 yields four 64-bit words a counter step
 
 
 def words(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.uint64]:
@@ -23,9 +23,9 @@ def words(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.uin
         count: how many.
     """
     digest = hashlib.sha256(repr(key).encode()).digest()
-    counter, within = divmod(first, _WORDS_PER_COUNTER)
+    counter, within = divmod(first, WORDS_PER_COUNTER)
     if within:
-        raise ValueError(f"a sequence can be entered at multiples of {_WORDS_PER_COUNTER}, not at {first}")
+        raise ValueError(f"a sequence can be entered at multiples of {WORDS_PER_COUNTER}, not at {first}")
     philox = np.random.Philox(key=int.from_bytes(digest[:16], "little"), counter=counter)
     return philox.random_raw(count).astype(np.uint64, copy=False)
 
@@ -41,7 +41,7 @@ def standard_normal(key: tuple[object, ...], rows: int, columns: int, first_row:
     Every row starts at a place of its own: what a row holds depends on ``key``, the row's index and ``columns``,
     never on which other rows are asked for.
     """
-    width = -(-columns // _WORDS_PER_COUNTER) * _WORDS_PER_COUNTER
+    width = -(-columns // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
     pairs = uniform(key, first_row * width, rows * width).reshape(-1, 2)
     radius = np.sqrt(-2.0 * np.log1p(-pairs[:, 0]))  # 1 − u lies in (0, 1], so its logarithm is finite
     angle = 2.0 * np.pi * pairs[:, 1]

@@ -13,7 +13,6 @@ from tokur_cli.engine.forward import body
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.forward.prefix_tree import _LeafLayer
 from tokur_cli.engine.forward.probe import probe_model
-from tokur_cli.engine.generation import cache
 from tokur_cli.engine.generation.cache import KVCache, RollingLayer
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
@@ -99,8 +98,8 @@ def other_keys(monkeypatch):
 
 
 def other_rows(monkeypatch):
-    own = cache._stacked
-    monkeypatch.setattr(cache, "_stacked", lambda *of: own(*of).roll(1, dims=0))
+    own = KVCache.admit
+    monkeypatch.setattr(KVCache, "admit", lambda self, texts, *of, **more: own(self, texts[::-1], *of, **more))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import torch
 
 from tests.engine.more_families import MORE, more
 from tests.tiny import FAMILIES, SIZES, tiny_model
-from tokur_cli.engine.generation.cache import SPARE_COLUMNS, KVCache, kept_bytes
+from tokur_cli.engine.generation.cache import KVCache, columns_for, kept_bytes
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
 from tokur_cli.records.errors import TokurError
@@ -49,17 +49,13 @@ def one_by_one(model, request, sample, sampling, limit=30, end=END):
     return out
 
 
-def test_progress_counts_every_token_as_it_is_generated():
-    counts = []
-    found = decode(tiny_model("llama"), requests(12, range(2)), Sampling(1.0), progress=counts.append)
-    assert sum(counts) == sum(len(response.token_ids) for response in found.values())
-    assert max(counts) <= 4
-    assert len(counts) > 30
+GREEDY, SAMPLED = Sampling(), Sampling(temperature=1.0, top_p=0.9, seed=5)
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_p=0.9, seed=5)])
-@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
-def test_responses_are_those_of_whole_forward_passes(family, sampling, monkeypatch):
+@pytest.mark.parametrize(
+    ("family", "sampling"), [("llama", GREEDY), *((family, SAMPLED) for family in (*FAMILIES, *OTHERS))]
+)
+def test_decoder_responses_are_those_of_whole_forward_passes(family, sampling, monkeypatch):
     if family in OTHERS:
         monkeypatch.setitem(FAMILIES, family, OTHERS[family])
     model = tiny_model(family)
@@ -78,35 +74,28 @@ STATEFUL = ["qwen3_next", "jamba", "falcon_h1", "nemotron_h", "lfm2", "zamba2", 
 
 
 @pytest.mark.parametrize("family", STATEFUL)
-def test_states_of_whole_texts_lead_to_the_tokens_of_whole_forward_passes(family):
+def test_decoder_keeps_states_of_whole_texts(family):
     """Linear attention, state spaces and convolutions, alone, with attention in other layers, and in the same."""
     model = more(family)
-    sampling = Sampling(temperature=1.0, top_p=0.9, seed=5)
     asked = requests(5, range(2))
-    got = decode(model, asked, sampling, max_rows=3, max_new_tokens=9)
+    got = decode(model, asked, SAMPLED, max_rows=3, max_new_tokens=9)
     assert len(got) == 10
     for request in asked:
         for sample in request.samples:
-            assert got[request.index, sample].token_ids == one_by_one(model, request, sample, sampling, limit=9)
+            assert got[request.index, sample].token_ids == one_by_one(model, request, sample, SAMPLED, limit=9)
 
 
-@pytest.mark.parametrize("family", STATEFUL)
-def test_states_take_what_they_may_and_no_more(family):
-    """As much as transformers keeps when it generates."""
+@pytest.mark.parametrize("family", ["falcon_h1", "mamba"])
+def test_kept_bytes_are_what_transformers_keeps_when_it_generates(family):
     model = more(family)
     of_token, of_text = kept_bytes(model)
     with torch.no_grad():
         outputs = model(torch.tensor([[7] * 20]), use_cache=True)
     kept = outputs.get("cache", outputs.get("past_key_values", outputs.get("cache_params")))
-    tensors = [x for layer in kept.layers for value in vars(layer).values() for x in leaves(value)]
-    assert sum(tensor.nbytes for tensor in tensors if tensor.dim()) == 20 * of_token + of_text
+    values = [value for layer in kept.layers for value in vars(layer).values()]
+    values += [each for value in values if isinstance(value, dict) for each in value.values()]
+    assert sum(x.nbytes for x in values if isinstance(x, torch.Tensor) and x.dim()) == 20 * of_token + of_text
     assert of_text > 0
-
-
-def leaves(value):
-    """The tensors in a value that may be one, or a dict of some."""
-    values = value.values() if isinstance(value, dict) else [value]
-    return [x for x in values if isinstance(x, torch.Tensor)]
 
 
 @pytest.mark.parametrize("family", ["llama", "jamba", "falcon_h1", "mamba"])
@@ -158,7 +147,7 @@ def test_cache_rows_move_join_and_leave(family):
         step()
 
 
-def test_a_response_depends_on_neither_batch_nor_order_nor_number_of_samples():
+def test_decoder_response_depends_on_seed_key_and_sample_alone():
     model = tiny_model("llama")
     sampling = Sampling(temperature=1.0, seed=3)
     asked = requests(8, samples=range(4))
@@ -177,7 +166,7 @@ def test_a_response_depends_on_neither_batch_nor_order_nor_number_of_samples():
     assert len({tuple(response.token_ids) for response in expected.values()}) > 16
 
 
-def test_stop_strings_cut_the_text_and_keep_the_ids():
+def test_decoder_stop_strings_cut_the_text_and_keep_the_ids():
     model = tiny_model("llama")
     asked = requests(6)
     free = decode(model, asked)
@@ -214,27 +203,15 @@ def of_bytes(ids):
         ("1 2 3 end", " 3", lambda ids: of_bytes(ids).removeprefix(" "), "1 2"),
     ],
 )
-def test_a_stop_string_ends_the_response_where_it_is_complete(text, stop, decode, before):
+def test_decoder_ends_a_response_where_its_stop_string_is_complete(text, stop, decode, before):
     response = scripted(text, stop, decode)
     assert (response.finish_reason, response.text) == ("stop_string", before)
     assert bytes(response.token_ids).decode() == before + stop
 
 
-def test_an_end_token_that_is_not_special_is_none_of_the_text():
-    script = iter(b"so it ends\x05")
-    decoder = Decoder(
-        tiny_model("llama"), of_bytes, Sampling(), end_ids=END, max_new_tokens=60,
-        choose=lambda logits, *_: torch.tensor([next(script)]),
-    )  # fmt: skip
-    (response,) = decoder.run([DecodingRequest(0, "q", [9], [0])])
-    assert (response.finish_reason, response.text) == ("stop", "so it ends")
-    assert bytes(response.token_ids) == b"so it ends\x05"
-
-
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_p=0.9, seed=5)])
-@pytest.mark.parametrize("family", ["llama", "gemma2"])
-def test_a_response_of_which_numbers_are_not_finite_is_an_error_and_the_others_go_on(family, sampling):
-    model = tiny_model(family)
+@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED])
+def test_decoder_numbers_that_are_not_finite_are_an_error_and_the_others_go_on(sampling):
+    model = tiny_model("llama")
     asked = requests(6)
     asked[3] = replace(asked[3], prompt_ids=[257, *asked[3].prompt_ids])
     alone = decode(model, asked, sampling)
@@ -260,7 +237,7 @@ def test_a_response_of_which_numbers_are_not_finite_is_an_error_and_the_others_g
 def test_decoder_keeps_within_the_memory_for_keys_and_values(samples):
     """Two layers, keys and values, two heads of eight numbers of four bytes: 256 bytes a token."""
     asked = [DecodingRequest(index, f"q{index}", range(10, 20), samples) for index in range(4)]
-    response = (10 + 6 + SPARE_COLUMNS) * 256
+    response = columns_for(10 + 6) * 256
     for rows, room in ((3, 3 * response), (2, 3 * response - 1), (1, response), (1, 1)):
         seen = []
 
@@ -273,7 +250,7 @@ def test_decoder_keeps_within_the_memory_for_keys_and_values(samples):
         assert max(seen) == rows
 
 
-def test_peak_memory_of_samples_of_a_long_prompt_is_what_the_batch_size_counts():
+def test_cache_holds_no_more_than_the_batch_size_counts():
     """All tensors that the cache holds at its largest."""
     cache = KVCache(tiny_model("llama"), None)
     with torch.inference_mode():
@@ -282,11 +259,11 @@ def test_peak_memory_of_samples_of_a_long_prompt_is_what_the_batch_size_counts()
         del texts
         for _ in range(70):
             cache.step([7] * 8, [0] * 8)
-    held = sum(storage.nbytes for layer in cache._cache.layers for storage in layer._storage)
-    assert 8 * 570 * 256 <= held <= 8 * (570 + SPARE_COLUMNS) * 256
+    held = sum(storage.nbytes for layer in cache._cache.layers for storage in layer.storage)
+    assert 8 * 570 * 256 <= held <= 8 * columns_for(570) * 256
 
 
-def test_the_context_ends_a_response():
+def test_decoder_ends_a_response_at_the_contexts_end():
     model = tiny_model("gpt2", n_positions=40)
     asked = [DecodingRequest(0, "q", [9] * 35, [0]), DecodingRequest(1, "r", [9] * 5, [0])]
     got = decode(model, asked, end_ids=frozenset(), max_new_tokens=100, context_length=40, max_rows=2)
@@ -294,7 +271,7 @@ def test_the_context_ends_a_response():
     assert {response.finish_reason for response in got.values()} == {"length"}
 
 
-def test_responses_that_ended_at_the_contexts_end_may_run_along():
+def test_decoder_responses_that_ended_at_the_contexts_end_may_run_along():
     """Beyond it there is no position, and the others are to be what they are without them."""
     model = tiny_model("gpt2", n_positions=40)
     long, short = DecodingRequest(0, "q", [9] * 38, [0]), DecodingRequest(1, "r", [9] * 5, range(39))
@@ -306,7 +283,7 @@ def test_responses_that_ended_at_the_contexts_end_may_run_along():
     assert {len(response.token_ids) for response in alone.values()} == {12}
 
 
-def test_prompts_are_processed_once_for_all_their_samples(monkeypatch):
+def test_decoder_processes_a_prompt_once_for_all_its_samples(monkeypatch):
     model = tiny_model("llama")
     prompts = []
     whole = Decoder._prefill
@@ -321,21 +298,7 @@ def test_prompts_are_processed_once_for_all_their_samples(monkeypatch):
     assert sorted(prompts) == [f"q{index}" for index in range(5)]
 
 
-def test_prompts_that_are_processed_in_turn_begin_together(monkeypatch):
-    """Responses of one length attend together: a batch that filled up while it ran would have many lengths."""
-    model, asked = tiny_model("llama"), requests(12)
-    groups, rows = [], []
-    prefill, step = KVCache.prefill, KVCache.step
-    monkeypatch.setattr(KVCache, "prefill", lambda own, texts, _: groups.append(texts) or prefill(own, texts, _))
-    monkeypatch.setattr(KVCache, "step", lambda own, ids, _: rows.append(len(ids)) or step(own, ids, _))
-    decode(model, asked, Sampling(temperature=1.0, seed=3), max_rows=12, prefill_tokens=40)
-    assert rows[0] == 12
-    assert sorted(ids for group in groups for ids in group) == sorted(list(request.prompt_ids) for request in asked)
-    assert len(groups) > 1
-    assert all(len(group) == 1 or len(group) * max(map(len, group)) <= 40 for group in groups)
-
-
-def test_too_little_memory_halves_the_batch_and_loses_nothing(monkeypatch):
+def test_decoder_halves_the_batch_for_want_of_memory_and_loses_nothing(monkeypatch):
     model = tiny_model("llama")
     asked = requests(8, samples=range(2))
     sampling = Sampling(temperature=1.0, seed=1)
@@ -357,37 +320,26 @@ def test_too_little_memory_halves_the_batch_and_loses_nothing(monkeypatch):
     assert all(got[key].token_ids == expected[key].token_ids for key in got)
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma2"])
+@pytest.mark.parametrize("failing", range(1, 5))
 @pytest.mark.parametrize("operation", ["prefill", "admit", "select_rows", "step"])
-def test_too_little_memory_at_any_moment_loses_nothing(family, operation, monkeypatch):
-    model, asked = tiny_model(family), requests(12)
-    sampling = Sampling(temperature=1.0, seed=3)
+def test_decoder_loses_nothing_for_want_of_memory_at_any_moment(operation, failing, monkeypatch):
+    model, asked = tiny_model("llama"), requests(12)
     often = frozenset(range(40))  # so that responses end at different times
-    expected = decode(model, asked, sampling, end_ids=often)
-    for _ in failing_once(KVCache, operation, monkeypatch):
-        got = decode(model, asked, sampling, end_ids=often)
-        assert {key: response.token_ids for key, response in got.items()} == {
-            key: response.token_ids for key, response in expected.items()
-        }
+    expected = decode(model, asked, SAMPLED, end_ids=often)
+    whole, calls = getattr(KVCache, operation), itertools.count(1)
+
+    def small_machine(*arguments, **options):
+        if next(calls) == failing:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return whole(*arguments, **options)
+
+    monkeypatch.setattr(KVCache, operation, small_machine)
+    got = decode(model, asked, SAMPLED, end_ids=often)
+    assert {key: one.token_ids for key, one in got.items()} == {key: one.token_ids for key, one in expected.items()}
+    assert next(calls) > failing
 
 
-def failing_once(cache, operation, monkeypatch):
-    """Have an operation of a cache fail for lack of memory at its first call, then at its second, …"""
-    whole = getattr(cache, operation)
-    for failing in range(1, 5):
-        calls = itertools.count(1)
-
-        def small_machine(*arguments, failing=failing, calls=calls):
-            if next(calls) == failing:
-                raise torch.OutOfMemoryError("CUDA out of memory.")
-            return whole(*arguments)
-
-        monkeypatch.setattr(cache, operation, small_machine)
-        yield failing
-        assert next(calls) > failing
-
-
-def test_a_prompt_that_never_fits_is_an_error_of_its_own(monkeypatch):
+def test_decoder_prompt_that_never_fits_is_an_error_of_its_own(monkeypatch):
     def no_room(self, asked):
         if any(request.index == 1 for request in asked):
             raise MemoryError

@@ -11,7 +11,7 @@ from tests.engine.generation.test_decoder import requests, text_of
 from tests.engine.more_families import more
 from tests.tiny import tiny_model
 from tokur_cli.engine.forward.hooks import Draws
-from tokur_cli.engine.generation.cache import KVCache
+from tokur_cli.engine.generation.cache import KVCache, columns_for
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.particles import Guide, ParticleFilter
 from tokur_cli.engine.generation.resampling import Resampling
@@ -32,10 +32,7 @@ CASES = {
     "sum": ("tu", "sum", Resampling(5.0)),
     "last step": ("au", "step", Resampling(None)),
     "steps, not always resampled": ("ll", "step", Resampling(None, "systematic")),
-    "likelihood": ("ll", "top5", Resampling(0.5)),
-    "entropy": ("pe", "mean", Resampling(0.1, "systematic")),
     "confidence": ("deepconf", "step", Resampling(None)),
-    "certainty": ("self_certainty", "sum", Resampling(3.0, "systematic")),
 }
 
 
@@ -128,14 +125,16 @@ def test_particles_are_those_of_the_plain_algorithm(case):
         ("gpt2", "stepwise", None),
     ],
 )
-def test_they_are_so_for_other_models_and_samplings(family, sampling, layers):
+def test_particles_of_other_models_and_samplings_are_those_of_the_plain_algorithm(family, sampling, layers):
     model = tiny_model(family)
     check_equal_to_the_plain_algorithm(model, "eu", "mean", Resampling(None), sampling=sampling, layers=layers)
 
 
-@pytest.mark.parametrize("sampling", ["stepwise", "shared", "joint"])
-@pytest.mark.parametrize("family", ["deepseek_v3", "jamba"])
-def test_quantities_are_those_of_whole_responses(family, sampling):
+@pytest.mark.parametrize(
+    ("family", "sampling"),
+    [("deepseek_v3", "stepwise"), ("jamba", "stepwise"), ("jamba", "shared"), ("jamba", "joint")],
+)
+def test_particles_quantities_are_those_of_whole_responses(family, sampling):
     """Of latent attention, whose keys are computed anew at each step, and of states that have no columns."""
     model = more(family)
     draws = Draws(build_posterior(model, PosteriorSettings(sigma=0.3, seed=1)), DRAWS)
@@ -150,7 +149,7 @@ def test_quantities_are_those_of_whole_responses(family, sampling):
             assert values == pytest.approx(whole[number][name], abs=2e-5, rel=2e-4)
 
 
-def test_a_stop_string_may_lie_across_the_end_of_a_step():
+def test_particles_stop_string_may_lie_across_the_end_of_a_step():
     """The first token of a pair ends a step, the pair ends the response."""
     model = tiny_model()
     whole = by_place(guided(model, "ll", "mean", Resampling(), some_questions()))
@@ -166,7 +165,7 @@ def test_a_stop_string_may_lie_across_the_end_of_a_step():
     assert all(pairs[0] not in response.text for response in stopped.values())
 
 
-def test_batches_do_not_matter():
+def test_particles_depend_on_no_batch():
     model = tiny_model()
 
     def run(**options):
@@ -180,7 +179,7 @@ def test_batches_do_not_matter():
     assert {place: (r.token_ids, r.lineage.ancestors) for place, r in backwards.items()} == expected
 
 
-def test_questions_may_come_late():
+def test_particle_filter_takes_questions_that_come_late():
     """Where nothing is left to do None is told, once a pause, and what comes after it is taken up."""
     model = tiny_model()
     asked = some_questions()
@@ -209,8 +208,8 @@ def test_questions_may_come_late():
         (64, 1, 1),
     ],
 )
-def test_questions_are_taken_up_as_batch_and_memory_have_room(max_rows, positions, most):
-    """Memory for the keys and values of so many responses of 40 tokens and 64 columns to spare, 256 bytes each."""
+def test_particle_filter_takes_questions_up_as_batch_and_memory_have_room(max_rows, positions, most):
+    """Memory for the keys and values of so many responses of 40 tokens, 256 bytes each."""
     under_way, seen = 0, []
 
     def source():
@@ -220,7 +219,7 @@ def test_questions_are_taken_up_as_batch_and_memory_have_room(max_rows, position
             seen.append(under_way)
             yield DecodingRequest(request.index, request.key, [9] * 16, range(COUNT))
 
-    room = None if positions is None else positions * (40 + 64) * 256
+    room = None if positions is None else positions * columns_for(40) * 256
     results = guided(tiny_model(), "eu", "mean", Resampling(), source(), max_rows=max_rows, room=room)
     for number, _ in enumerate(filter(None, results), start=1):
         under_way -= number % COUNT == 0
@@ -253,7 +252,7 @@ def fail_in_the_numbers(monkeypatch, failing, expected):
 @pytest.mark.parametrize(
     ("fail", "said"), [(fail_in_the_decoder, "it failed"), (fail_in_the_numbers, "try --dtype float32")]
 )
-def test_a_question_that_fails_is_one_error_and_the_others_go_on(monkeypatch, fail, said):
+def test_particle_filter_question_that_fails_is_one_error_and_the_others_go_on(monkeypatch, fail, said):
     """In its second round, with other particles of it under way."""
     model = tiny_model()
     asked = some_questions(4)
@@ -268,7 +267,7 @@ def test_a_question_that_fails_is_one_error_and_the_others_go_on(monkeypatch, fa
     assert token_ids(results) == others
 
 
-def test_step_goes_on_from_the_keys_and_values_of_the_one_before(monkeypatch):
+def test_particles_go_on_from_the_keys_and_values_of_the_step_before(monkeypatch):
     """Each prompt is processed once, and nothing of what particles wrote."""
     processed = []
     prefill = KVCache.prefill
@@ -285,7 +284,7 @@ def test_step_goes_on_from_the_keys_and_values_of_the_one_before(monkeypatch):
 
 
 @pytest.mark.parametrize("max_rows", [8, 64])
-def test_too_little_memory_computes_what_was_given_up_again(max_rows, monkeypatch):
+def test_particles_given_up_for_want_of_memory_are_computed_again(max_rows, monkeypatch):
     """What was kept of particles, or a batch that did not fit, cost time but change no response."""
     model, asked = tiny_model(), some_questions(seed=1)
     expected = token_ids(guided(model, "eu", "mean", Resampling(), asked))

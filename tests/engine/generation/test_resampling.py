@@ -12,30 +12,22 @@ REWARDS = st.lists(st.floats(-50, 50), min_size=1, max_size=20)
 
 
 @given(REWARDS, st.floats(0.01, 100))
-def test_weights_are_a_softmax_and_the_effective_size_is_theirs(rewards, temperature):
+def test_softmax_weights_are_a_softmax_and_the_effective_size_is_theirs(rewards, temperature):
     weights = softmax_weights(np.array(rewards), temperature)
     powers = [math.exp((reward - max(rewards)) / temperature) for reward in rewards]
     assert weights == pytest.approx([power / sum(powers) for power in powers])
     assert effective_size(weights) == pytest.approx(sum(powers) ** 2 / sum(power**2 for power in powers))
 
 
-@given(st.integers(1, 64), st.integers(0, 10**6), st.floats(-5, 5))
-def test_systematic_resampling_at_equal_weights_is_the_identity(count, seed, reward):
-    for temperature in (1.0, None):
-        ancestors, size, _ = Resampling(temperature, "systematic").resample([reward] * count, (seed,))
-        assert ancestors == draw(np.full(count, 1 / count), "systematic", (seed,)) == list(range(count))
-        assert size == pytest.approx(count)
-
-
 @given(REWARDS, st.integers(0, 10**6))
-def test_systematic_resampling_copies_each_as_often_as_its_weight_says_up_to_one(rewards, seed):
+def test_draw_systematic_copies_each_as_often_as_its_weight_says_up_to_one(rewards, seed):
     weights = softmax_weights(np.array(rewards), 3.0)
     copies = Counter(draw(weights, "systematic", (seed,)))
     for index, weight in enumerate(weights):
         assert abs(copies[index] - weight * len(weights)) < 1 + 1e-9
 
 
-def test_multinomial_resampling_draws_each_as_often_as_its_weight_says_on_average():
+def test_draw_multinomial_copies_each_as_often_as_its_weight_says_on_average():
     weights = np.array([0.5, 0.3, 0.15, 0.05])
     rounds = 4000
     copies = Counter(index for seed in range(rounds) for index in draw(weights, "multinomial", (seed,)))
@@ -44,7 +36,7 @@ def test_multinomial_resampling_draws_each_as_often_as_its_weight_says_on_averag
         assert abs(copies[index] / (4 * rounds) - weight) < 4 * deviation
 
 
-def test_equal_weights_leave_as_many_lineages_as_chance_does():
+def test_resampling_equal_weights_leave_as_many_lineages_as_chance_does():
     """What the draws alone leave of 16 lineages after 4, 8 and 16 rounds is 5.3, 3.3 and 2.1 on average."""
     left = {4: [], 8: [], 16: []}
     for seed in range(300):
@@ -59,7 +51,7 @@ def test_equal_weights_leave_as_many_lineages_as_chance_does():
 
 
 @pytest.mark.parametrize(("weights", "kept"), [((0.49, 0.49, 0.01, 0.01), True), ((0.6, 0.398, 0.001, 0.001), False)])
-def test_systematic_resampling_waits_until_the_effective_size_is_below_half(weights, kept):
+def test_resampling_systematic_waits_until_the_effective_size_is_below_half(weights, kept):
     """Of four, 1 / Σ w² is 2.08 and 1.93."""
     rewards = [math.log(weight) for weight in weights]
     ancestors, size, _ = Resampling(scheme="systematic").resample(rewards, (0,))
@@ -68,7 +60,7 @@ def test_systematic_resampling_waits_until_the_effective_size_is_below_half(weig
     assert Resampling().resample(rewards, (0,)).ancestors != [0, 1, 2, 3], "multinomial in every round"
 
 
-def test_systematic_resampling_carries_the_weights_of_a_round_that_it_leaves_as_it_is():
+def test_resampling_systematic_carries_the_weights_of_a_round_that_it_leaves_as_it_is():
     """Two rounds of (0.5, 0.3, 0.15, 0.05) are one of (100, 36, 9, 1) / 146, whose effective size is below two."""
     rewards = [math.log(weight) for weight in (0.5, 0.3, 0.15, 0.05)]
     resampling = Resampling(scheme="systematic")

@@ -44,8 +44,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("sampling", SETTINGS)
-@pytest.mark.parametrize("size", [17, 300])
-def test_tokens_have_the_distribution_of_transformers_logits_processors(sampling, size):
+def test_choose_tokens_has_the_distribution_of_transformers_logits_processors(sampling):
     from transformers import (
         LogitsProcessorList,
         MinPLogitsWarper,
@@ -54,7 +53,7 @@ def test_tokens_have_the_distribution_of_transformers_logits_processors(sampling
         TopPLogitsWarper,
     )
 
-    logits = 2 * torch.randn(1, size, generator=torch.Generator().manual_seed(size))
+    logits = 2 * torch.randn(1, 300, generator=torch.Generator().manual_seed(300))
     warpers = [TemperatureLogitsWarper(sampling.temperature)]
     warpers += [TopKLogitsWarper(sampling.top_k)] if sampling.top_k else []
     warpers += [TopPLogitsWarper(sampling.top_p)] if sampling.top_p < 1 else []
@@ -63,9 +62,9 @@ def test_tokens_have_the_distribution_of_transformers_logits_processors(sampling
     assert_distributed(counts(logits, sampling), expected)
 
 
-@pytest.mark.parametrize("size", [17, 300, 5000])
-@pytest.mark.parametrize("sampling", [Sampling(), *SETTINGS])
-def test_of_numbers_that_are_not_finite_no_token_is_chosen_and_beside_them_as_ever(sampling, size):
+@pytest.mark.parametrize("size", [17, 5000])
+@pytest.mark.parametrize("sampling", [Sampling(), SETTINGS[0], SETTINGS[6]])
+def test_choose_tokens_chooses_none_of_numbers_that_are_not_finite(sampling, size):
     logits = torch.randn(5, size, generator=torch.Generator().manual_seed(1))
     random = random_words(5)
     expected = choose_tokens(logits, sampling, random).tolist()
@@ -75,16 +74,16 @@ def test_of_numbers_that_are_not_finite_no_token_is_chosen_and_beside_them_as_ev
     assert choose_tokens(logits, sampling, random).tolist() == [-1, expected[1], -1, -1, expected[4]]
 
 
-@pytest.mark.parametrize("filters", [{}, {"top_k": 2}, {"top_p": 0.9}, {"min_p": 0.1}])
-@pytest.mark.parametrize("temperature", [1e-30, 1e-40, 5e-324])
-def test_a_tiny_temperature_takes_the_likeliest_token(filters, temperature):
+@pytest.mark.parametrize("filters", [{}, {"top_p": 0.9}])
+@pytest.mark.parametrize("temperature", [1e-30, 5e-324])
+def test_choose_tokens_takes_the_likeliest_at_a_tiny_temperature(filters, temperature):
     logits = 20 * torch.randn(4, 300, generator=torch.Generator().manual_seed(2))
     chosen = choose_tokens(logits, Sampling(temperature, **filters), random_words(4))
     assert chosen.tolist() == logits.argmax(-1).tolist()
 
 
 @pytest.mark.parametrize("filters", [{}, {"top_k": 2}, {"top_p": 0.9}, {"min_p": 0.1}])
-def test_a_token_of_no_weight_is_never_chosen(filters):
+def test_choose_tokens_never_chooses_a_token_of_no_weight(filters):
     never = float("-inf")
     logits = torch.tensor([[never, 2.0, never, 2.5, never] + 300 * [never] + [2.2]]).expand(2000, -1)
     assert set(choose_tokens(logits, Sampling(1.0, **filters), random_words(2000)).tolist()) <= {1, 3, 305}
@@ -128,8 +127,8 @@ def first_of_race(weights, word):
 
 
 @pytest.mark.parametrize("sampling", [Sampling(1.0), Sampling(0.7, 50), Sampling(0.9, 0, 0.9), Sampling(1, min_p=0.1)])
-@pytest.mark.parametrize("size", [255, 256, 1000, pytest.param(49152, marks=pytest.mark.slow)])
-def test_choices_are_those_of_a_race_in_float64_up_to_ties(sampling, size):
+@pytest.mark.parametrize("size", [255, 1000, pytest.param(49152, marks=pytest.mark.slow)])
+def test_choose_tokens_is_a_race_in_float64_up_to_ties(sampling, size):
     logits = 4 * torch.randn(20, size, generator=torch.Generator().manual_seed(size))
     chosen = choose_tokens(logits, sampling, random_words(20)).tolist()
     for weights, word, token in zip(kept_weights(logits, sampling).tolist(), random_words(20), chosen, strict=True):
@@ -137,22 +136,17 @@ def test_choices_are_those_of_a_race_in_float64_up_to_ties(sampling, size):
         assert token == expected or lead < 1e-5
 
 
-@pytest.mark.parametrize("size", [3, 256, 700, 49152])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_the_first_of_the_most_likely_tokens_is_taken(size, dtype):
+@pytest.mark.parametrize("size", [3, 256, 49152])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_choose_tokens_takes_the_first_of_the_most_likely(size, dtype):
     logits = torch.randn(40, size, generator=torch.Generator().manual_seed(size)).to(dtype)
     largest = logits.amax(-1, keepdim=True)
     first = [row.index(top) for row, (top,) in zip(logits.tolist(), largest.tolist(), strict=True)]
     assert choose_tokens(logits, Sampling(), [0] * 40).tolist() == first
 
 
-def test_temperature_zero_takes_the_most_likely_token():
-    logits = torch.tensor([[0.0, 3.0, 1.0], [5.0, 4.9, -1.0]])
-    assert choose_tokens(logits, Sampling(), [-1, -1]).tolist() == [1, 0]
-
-
 @pytest.mark.parametrize("sampling", [Sampling(1.0), Sampling(1.0, top_k=40), Sampling(1.0, top_p=0.9)])
-def test_rounding_changes_hardly_more_choices_than_the_distributions_differ(sampling):
+def test_choose_tokens_differs_hardly_more_often_than_the_distributions(sampling):
     """Draws from two distributions differ at least with their distance; those by inverted sums differed far more."""
     generator = torch.Generator().manual_seed(5)
     logits = torch.randn(1, 5000, generator=generator)
@@ -168,7 +162,7 @@ def test_rounding_changes_hardly_more_choices_than_the_distributions_differ(samp
 @pytest.mark.parametrize(
     "sampling", [Sampling(1.0), Sampling(0.8, top_p=0.9), Sampling(0.8, 50), Sampling(1, min_p=0.1)]
 )
-def test_tokens_that_are_never_chosen_and_rows_beside_change_nothing(sampling):
+def test_choose_tokens_depends_on_neither_padding_nor_rows_beside(sampling):
     """A vocabulary that is padded, and a batch that is cut otherwise."""
     logits = 3 * torch.randn(30, 4100, generator=torch.Generator().manual_seed(3))
     random = random_words(30)
@@ -179,7 +173,7 @@ def test_tokens_that_are_never_chosen_and_rows_beside_change_nothing(sampling):
 
 
 @pytest.mark.parametrize("sampling", [Sampling(1.0, top_k=3), Sampling(1.0, top_p=0.5), Sampling(1.0, top_p=0.0)])
-def test_tokens_that_are_equally_likely_stay_or_go_together(sampling):
+def test_choose_tokens_keeps_equally_likely_ones_together(sampling):
     """bfloat16 makes many of them: an order among them would be another on another device."""
     logits = torch.full((1, 700), -6.0)
     logits[0, [5, 200, 300, 650]] = 2.0 if sampling.top_p else 3.0
@@ -190,7 +184,7 @@ def test_tokens_that_are_equally_likely_stay_or_go_together(sampling):
     assert_distributed(found, expected)
 
 
-def test_the_numbers_of_tokens_groups_and_steps_are_independent():
+def test_random_stream_numbers_of_tokens_groups_and_steps_are_independent():
     """Two tokens in a group, two in two groups, and two steps: every pair of outcomes comes with its product."""
     logits = torch.full((1, 600), float("-inf"))
     logits[0, [0, 1, 256, 599]] = 0.0
@@ -205,7 +199,7 @@ def test_the_numbers_of_tokens_groups_and_steps_are_independent():
     assert chisquare(four).pvalue > 1e-3
 
 
-def test_random_numbers_depend_on_seed_question_sample_and_step_alone():
+def test_random_stream_depends_on_seed_question_sample_and_step_alone():
     stream = RandomStream(0, "q1", 3)
     forwards = [stream.at(step) for step in range(200)]
     assert [RandomStream(0, "q1", 3).at(step) for step in (199, 64, 0)] == [forwards[i] for i in (199, 64, 0)]

@@ -18,6 +18,7 @@ from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.particles import ParticleFilter
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
+from tokur_cli.scores.quantities import GUIDES
 
 
 class Answering:
@@ -33,7 +34,7 @@ class Answering:
         decoder = session.vllm_decoder(decoding, share) if is_vllm else session.decoder(decoding)
         if score or decoding.guidance:
             wanted = scoring if score else replace(scoring, scores="ll")
-            guided_by = guided.needs_of(decoding.guidance)
+            guided_by = {GUIDES[decoding.guidance.by].name} if decoding.guidance else set()
             self._scorer = RecordScorer(session, wanted, guided_by=guided_by, share=share if is_vllm else 1.0)
         if self._scorer and score:  # prompts are made here, and responses come to be scored with their ids
             self.settings = settings_for(self._scorer.settings, {"prompt_token_ids": []})

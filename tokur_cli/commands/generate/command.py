@@ -95,9 +95,9 @@ class GenerateWork(Work):
         return GenerateStream(session, pool, self.decoding, scoring, progress, invalid)
 
     def count_tokens(self, session: Session, record: Record) -> tuple[int, int]:  # noqa: D102
-        from tokur_cli.commands.generate.run import Asking
+        from tokur_cli.commands.generate.run import PromptMaker
 
-        asked = Asking(session, self.decoding).request(0, record, none_written)
+        asked = PromptMaker(session, self.decoding).request(0, record, none_written)
         if isinstance(asked, RecordError):
             raise asked
         return len(asked[1].prompt_ids), 0

@@ -1,8 +1,7 @@
-"""Guided generation for the command: its parts put together, what its records say, and how it went."""
+"""Guided generation for the command: what generates, what its records say, and how it went."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection
 from typing import Any
 
@@ -13,14 +12,8 @@ from tokur_cli.engine.generation.particles import Guide, GuidedResponse, Particl
 from tokur_cli.engine.generation.resampling import Resampling
 from tokur_cli.engine.scoring.scorer import Scorer
 from tokur_cli.scores.guides import GuideScore
-from tokur_cli.scores.quantities import GUIDES
 
 _HARDLY_DIFFER = 0.95  # effective particles of one, on average, from which on resampling is almost blind
-
-
-def needs_of(guidance: Guidance | None) -> set[str]:
-    """Return the per-token quantities that a guidance takes."""
-    return {GUIDES[guidance.by].name} if guidance else set()
 
 
 def particle_filter(decoder: Decoder, scorer: Scorer, guidance: Guidance) -> ParticleFilter:
@@ -44,13 +37,7 @@ def settings_of(guidance: Guidance, particles: int) -> dict[str, Any]:
     }
 
 
-def fields_of(response: GuidedResponse, score: bool) -> dict[str, Any]:
-    """Return what a guided response adds to a record's ``tokur``: its lineage, and for scores its quantities."""
-    lineage = {"particle": dataclasses.asdict(response.lineage)}
-    return {**lineage, "tokens": response.quantities} if score else lineage
-
-
-class Course:
+class GuidanceStats:
     """How guided generation went, over all questions."""
 
     def __init__(self) -> None:
@@ -62,18 +49,14 @@ class Course:
         self._questions += 1
         self._particles += len(responses)
         self._lineages += len({response.lineage.root for response in responses})
-        one = next(iter(responses))
-        self._shares += [size / len(responses) for size in one.lineage.ess]
+        self._shares += [size / len(responses) for size in next(iter(responses)).lineage.ess]
 
-    def tell(self, command: str) -> None:
+    def report(self, command: str) -> None:
         """Say on standard error how much the weights differed and how many lineages are left."""
+        if not self._questions:
+            return
         if not self._shares:
-            if self._questions:
-                say(
-                    command,
-                    "all responses ended in their first step, so nothing was resampled: a --set step_end that comes "
-                    "sooner, or fewer --set step_tokens, make steps shorter",
-                )
+            say(command, "all responses ended in their first step: give fewer --set step_tokens, or another step_end")
             return
         share = sum(self._shares) / len(self._shares)
         left, of = self._lineages / self._questions, self._particles / self._questions

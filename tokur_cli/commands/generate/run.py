@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from tokur_cli import __version__
 from tokur_cli.answers.grading import is_code
 from tokur_cli.commands.generate import guided
-from tokur_cli.commands.generate.responses import ResponseRecords
-from tokur_cli.commands.generate.settling import Poll, Polled, Savings
+from tokur_cli.commands.generate.settling import Poll, Polled, SamplingStats
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.provenance import settings_of as settings_of_scores
 from tokur_cli.commands.score.stream import ScoreStream
 from tokur_cli.commands.session.session import Session
-from tokur_cli.commands.session.work import none_written
+from tokur_cli.commands.session.work import AlreadyWritten, none_written
+from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import WORD_FOR_WORD, question_id, with_ids_of
@@ -26,8 +27,10 @@ from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
 from tokur_cli.engine.generation.particles import GuidedResponse
 from tokur_cli.metrics.adaptive_consistency import FEWEST
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.writer import Continuation
+
+Items = Iterable[Record | RecordError | None]
 
 _RESPONSES_TOGETHER = 128  # handed out to a worker at once
 
@@ -42,7 +45,7 @@ class _Question:
     responses: dict[int, DecodedResponse] = field(default_factory=dict)
 
 
-class Asking:
+class PromptMaker:
     """From records to the requests that a decoder takes.
 
     Args:
@@ -51,30 +54,30 @@ class Asking:
     """
 
     def __init__(self, session: Session, options: DecodingOptions) -> None:
-        self.session, self.options = session, options
+        self._session, self._options = session, options
         self._has_said = False
 
     def request(
-        self, index: int, item: Record | RecordError, already_written: Callable[[Record], Record | None]
+        self, index: int, item: Record | RecordError, already_written: AlreadyWritten
     ) -> tuple[Record, DecodingRequest] | RecordError:
         """Return the question of a record, and the request for those samples of it that are not written already."""
-        record = item if isinstance(item, RecordError) else _unanswered(item)
-        if isinstance(record, RecordError):
-            return record
-        session = self.session
+        if isinstance(item, RecordError):
+            return item
+        session, numbers = self._session, range(self._options.samples)
         try:
-            asked = with_ids_of(record, session.description.name)
-            prompt, special_tokens = session.form.apply(asked, session.tokenizer)
-            if not self._has_said and session.form.is_word_for_word(asked.prompt, session.tokenizer):
+            record = _unanswered(item)
+            question = with_ids_of(record, session.description.name)
+            prompt, special_tokens = session.form.apply(question, session.tokenizer)
+            if not self._has_said and session.form.is_word_for_word(question.prompt, session.tokenizer):
                 session.progress.note(WORD_FOR_WORD)
                 self._has_said = True
             prompt_ids = session.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
             if record.id is None:
                 record.set("id", question_id(record, prompt_ids))
-            key, numbers = str(record.id), range(self.options.samples)
-            written = (already_written(_numbered(record, n)) for n in numbers)
-            if self.options.stop_at is None:
-                samples = [n for n, there in zip(numbers, written, strict=True) if not there]
+            key = str(record.id)
+            written = (already_written(_numbered(record, number)) for number in numbers)
+            if self._options.stop_at is None:
+                samples = [number for number, there in zip(numbers, written, strict=True) if not there]
                 return record, DecodingRequest(index, key, prompt_ids, samples)
             if is_code(record):
                 raise record.error("is code, of which no two answers are equal: leave --stop-at out")
@@ -83,7 +86,7 @@ class Asking:
         except RecordError as error:
             return error
         except TokurError as error:
-            return record.error(str(error))
+            return item.error(str(error))
 
 
 class GenerateStream:
@@ -108,11 +111,10 @@ class GenerateStream:
         invalid: InvalidRecords,
     ) -> None:
         self._pool, self._options, self._progress, self._invalid = pool, options, progress, invalid
-        self._records = ResponseRecords(session, pool.settings, options, score=scoring is not None)
+        self._description, self._settings = session.description, _generation_settings(session, pool.settings, options)
         self._scoring = None if scoring is None else ScoreStream(pool, scoring, progress, invalid)
-        self._course = guided.Course()
-        self._savings = Savings(options.samples)
-        self._asking = Asking(session, options)
+        self._prompts = PromptMaker(session, options)
+        self._guidance_stats, self._sampling_stats = guided.GuidanceStats(), SamplingStats(options.samples)
         self._questions: dict[int, _Question] = {}
         self._ready: dict[int, list[Record | RecordError]] = {}
         self._pausing = False
@@ -125,14 +127,12 @@ class GenerateStream:
     @property
     def resuming(self) -> Continuation:
         """What a response has of its question, and its number; and how it was made."""
-        settings = {**self._records.settings, **self._pool.settings}
+        settings = {**self._settings, **self._pool.settings}
         return Continuation(
             lambda _: settings, settings_of, identity=lambda record: (record.identity("response"), record.sample)
         )
 
-    def lines(
-        self, items: Iterable[Record | RecordError | None], already_written: Callable[[Record], Record | None]
-    ) -> Iterator[bytes]:
+    def lines(self, items: Items, already_written: AlreadyWritten) -> Iterator[bytes]:
         """Yield the responses as they will be written."""
         responses = self._responses(items, already_written)
         if self._scoring is not None:
@@ -147,12 +147,10 @@ class GenerateStream:
         """Say how it went."""
         if self._scoring is not None:
             self._scoring.finish()
-        self._course.tell(self._progress.command)
-        self._savings.tell(self._progress.command)
+        for stats in (self._guidance_stats, self._sampling_stats):
+            stats.report(self._progress.command)
 
-    def _responses(
-        self, items: Iterable[Record | RecordError | None], already_written: Callable[[Record], Record | None]
-    ) -> Iterator[Record | RecordError | None]:
+    def _responses(self, items: Items, already_written: AlreadyWritten) -> Iterator[Record | RecordError | None]:
         """Yield a question's responses when they are all there, questions and samples in order.
 
         Where bad records are not skipped, the first one is the last thing yielded. A pause of the questions is passed
@@ -165,24 +163,19 @@ class GenerateStream:
         tasks: Iterable[Iterable[DecodingRequest | None]] = [requests]
         if not isinstance(self._pool, InProcess):
             tasks = windows(requests, itertools.repeat(max(1, _RESPONSES_TOGETHER // drawn)))
-        for _, results in self._pool.map(tasks, _lost):
-            for result in results:
-                if result is not None:
-                    self._take(result)
-                while turn in self._ready:
-                    yield from self._ready.pop(turn)
-                    turn += 1
-                if self._pausing and not self._questions:
-                    yield None
-        while turn in self._ready:
-            yield from self._ready.pop(turn)
-            turn += 1
+        results = itertools.chain.from_iterable(results for _, results in self._pool.map(tasks, _lost))
+        for result in itertools.chain(results, [None]):  # at the end, what is ready
+            if result is not None:
+                self._take(result)
+            while turn in self._ready:
+                yield from self._ready.pop(turn)
+                turn += 1
+            if self._pausing and not self._questions:
+                yield None
         if self._questions:
             raise RuntimeError(f"{len(self._questions)} questions were lost")
 
-    def _requests(
-        self, items: Iterable[Record | RecordError | None], already_written: Callable[[Record], Record | None]
-    ) -> Iterator[DecodingRequest | None]:
+    def _requests(self, items: Items, already_written: AlreadyWritten) -> Iterator[DecodingRequest | None]:
         """Yield what is to be generated, None for a pause; what is bad or written already is ready at once."""
         indices = itertools.count()
         for item in items:
@@ -191,21 +184,21 @@ class GenerateStream:
                 yield None
                 continue
             index = next(indices)
-            asked = self._asking.request(index, item, already_written)
+            asked = self._prompts.request(index, item, already_written)
             if isinstance(asked, RecordError):
                 self._ready[index] = [asked]
                 if not self._invalid.skip:
                     return
                 continue
-            question, request = asked
+            record, request = asked
             if not request.samples:
                 self._ready[index] = []
-            else:
-                missing = list(request.samples)
-                if self._options.guidance:  # they grow together
-                    request = replace(request, samples=range(self._options.samples))
-                self._questions[index] = _Question(question, request, missing)
-                yield request
+                continue
+            missing = list(request.samples)
+            if self._options.guidance:  # they grow together
+                request = replace(request, samples=range(self._options.samples))
+            self._questions[index] = _Question(record, request, missing)
+            yield request
 
     def _take(self, result: DecodedResponse | Polled | tuple[DecodingRequest, TokurError]) -> None:
         """Note a response; with its last one a question is ready."""
@@ -217,18 +210,56 @@ class GenerateStream:
             self._ready[index] = [question.record.error(str(result[1]))]
         elif isinstance(result, Polled):
             self._ready[index] = [self._record(question, response) for response in result.responses]
-            self._savings.add(result, question.missing[0])
+            self._sampling_stats.add(result, question.missing[0])
         else:
             question.responses[result.sample] = result
             if len(question.responses) < len(question.request.samples):
                 return
             self._ready[index] = [self._record(question, question.responses[n]) for n in question.missing]
             if self._options.guidance:
-                self._course.add([one for one in question.responses.values() if isinstance(one, GuidedResponse)])
+                self._guidance_stats.add(
+                    [one for one in question.responses.values() if isinstance(one, GuidedResponse)]
+                )
         del self._questions[index]
 
     def _record(self, question: _Question, response: DecodedResponse) -> Record:
-        return self._records.of(question.record, question.request.prompt_ids, response)
+        record, model = question.record.copy(), self._description
+        tokur = {
+            "schema": SCHEMA,
+            "model": model.name,
+            **({} if model.base is None else {"base": model.base}),
+            "sample": response.sample,
+            "seed": self._options.seed,
+            "finish_reason": response.finish_reason,
+            "prompt_token_ids": list(question.request.prompt_ids),
+            "token_ids": response.token_ids,
+            "generation": self._settings,
+        }
+        if isinstance(response, GuidedResponse):
+            tokur["particle"] = asdict(response.lineage)
+            if self._scoring is not None:
+                tokur["tokens"] = response.quantities
+        record.set("response", response.text)
+        record.set("tokur", tokur)
+        return record
+
+
+def _generation_settings(session: Session, model: Mapping[str, Any], options: DecodingOptions) -> dict[str, Any]:
+    """Return what the records have under ``tokur.generation``, with the settings of what generates."""
+    settings = {
+        **{name: model[name] for name in session.description.identity},
+        "backend": options.engine.backend,
+        **{name: getattr(options, name) for name in ("temperature", "top_p", "top_k", "min_p", "max_new_tokens")},
+        "stop": list(options.stop),
+        **session.form.settings(session.tokenizer),
+        "seed": options.seed,
+        "version": __version__,
+    }
+    settings = with_model_digests(settings, known=model)
+    if options.guidance:
+        settings |= guided.settings_of(options.guidance, options.samples)
+        settings["posterior"] = model["posterior"]
+    return settings
 
 
 def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
@@ -238,12 +269,9 @@ def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
     return {**(generation if isinstance(generation, dict) else {}), **scored}
 
 
-def _unanswered(record: Record) -> Record | RecordError:
+def _unanswered(record: Record) -> Record:
     """Return a record without what is about the response that it has: labels, and the turn that ends its messages."""
-    try:
-        has_turn = isinstance(record.get("messages"), list) and record.split_messages()[1] is not None
-    except RecordError as error:
-        return error
+    has_turn = isinstance(record.get("messages"), list) and record.split_messages()[1] is not None
     if not has_turn and record.get("response") is None:
         return record
     labels: dict[str, Any] = {"correct": (bool, type(None)), "quality": (int, float, type(None)), "claims": list}

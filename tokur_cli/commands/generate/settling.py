@@ -22,6 +22,8 @@ from tokur_cli.metrics.adaptive_consistency import fewest_settled
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
 
+_END = object()  # of requests
+
 
 @dataclass(frozen=True, kw_only=True)
 class Poll(DecodingRequest):
@@ -43,18 +45,18 @@ class Polled:
     Args:
         index: its request's.
         responses: those.
-        lengths: the tokens of each response that was drawn.
+        drawn: responses that were drawn.
         settled: whether they settled the vote; else there are no more to be drawn.
     """
 
     index: int
     responses: list[DecodedResponse]
-    lengths: list[int]
+    drawn: int
     settled: bool
 
 
 @dataclass
-class _Open:
+class _OpenVote:
     """A question whose vote is open.
 
     Args:
@@ -66,11 +68,6 @@ class _Open:
     asked: int
     answers: list[str | None] = field(default_factory=list)  # of the samples that are counted
     responses: dict[int, DecodedResponse] = field(default_factory=dict)
-
-    @property
-    def most(self) -> int:
-        """N."""
-        return len(self.poll.written) + len(self.poll.samples)
 
 
 class UntilSettled:
@@ -84,7 +81,7 @@ class UntilSettled:
     def __init__(self, decoder: Decoder | VllmDecoder, level: float) -> None:
         self._decoder, self._level = decoder, level
         self._rule = LabelRule()
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenVote] = {}
         self._more: deque[Poll] = deque()
         self._ended: list[Polled] = []
         self._equivalence: Equivalence
@@ -110,49 +107,36 @@ class UntilSettled:
         """Yield what is to be drawn, of questions whose vote is open first; None where there is nothing yet."""
         is_exhausted = False
         while self._open or not is_exhausted:
-            if self._more:
-                yield self._more.popleft()
-                continue
-            poll = None
-            if not is_exhausted:
-                try:
-                    poll = next(source)
-                except StopIteration:
-                    is_exhausted = True
-                    continue
-            if poll is not None:
-                assert isinstance(poll, Poll)
-                question = self._open[poll.index] = _Open(poll, len(poll.written))
-                question.answers += [self._answer(poll, record.response) for record in poll.written]
-                self._count(question)
-            if not self._more:
-                yield None
+            if not self._more and not is_exhausted:
+                poll = next(source, _END)
+                is_exhausted = poll is _END
+                if isinstance(poll, Poll):
+                    question = self._open[poll.index] = _OpenVote(poll, len(poll.written))
+                    question.answers += [self._answer(poll, record.response) for record in poll.written]
+                    self._count(question)
+            if self._more or self._open or not is_exhausted:
+                yield self._more.popleft() if self._more else None
 
     def _take_ended(self) -> Iterator[Polled]:
         ended, self._ended = self._ended, []
         return iter(ended)
 
-    def _count(self, question: _Open) -> None:
+    def _count(self, question: _OpenVote) -> None:
         """Count the votes there are; end the question or ask for what could settle it."""
-        poll, most = question.poll, question.most
+        poll, most = question.poll, len(question.poll.written) + len(question.poll.samples)
         for sample in range(len(question.answers), most):
             if sample not in question.responses:
                 break
             question.answers.append(self._answer(poll, question.responses[sample].text))
         counted = len(question.answers)
-        settled = self._fewest(question)
+        settled = fewest_settled(answer_classes(question.answers, self._equivalence).labels, self._level, most)
         if settled <= counted or counted >= most:
             del self._open[poll.index]
             written = [question.responses[sample] for sample in range(len(poll.written), min(settled, counted))]
-            drawn = [len(response.token_ids) for response in question.responses.values()]
-            self._ended.append(Polled(poll.index, written, drawn, settled <= counted))
+            self._ended.append(Polled(poll.index, written, len(question.responses), settled <= counted))
         elif (end := min(most, settled)) > question.asked:
             self._more.append(replace(poll, samples=range(question.asked, end)))
             question.asked = end
-
-    def _fewest(self, question: _Open) -> int:
-        """Return the fewest samples that may settle the vote after those that are counted."""
-        return fewest_settled(answer_classes(question.answers, self._equivalence).labels, self._level, question.most)
 
     def _answer(self, poll: Poll, response: str) -> str | None:
         """Return the answer that a response states to a question."""
@@ -162,8 +146,8 @@ class UntilSettled:
         return None if answer is None else answer.text
 
 
-class Savings:
-    """How much was drawn, beside all samples of all questions.
+class SamplingStats:
+    """How much was drawn of the N samples of each question.
 
     Args:
         samples: N.
@@ -171,27 +155,21 @@ class Savings:
 
     def __init__(self, samples: int) -> None:
         self._most = samples
-        self._questions = self._settled = self._samples = self._tokens = 0
-        self._of_all = 0.0
+        self._questions = self._settled = self._drawn = self._missing = 0
 
     def add(self, polled: Polled, written: int) -> None:
         """Count what was drawn to a question, which had so many responses already."""
-        if not (drawn := len(polled.lengths)):
-            return
-        tokens = sum(polled.lengths)
-        self._questions += 1
-        self._settled += polled.settled
-        self._samples += drawn
-        self._tokens += tokens
-        self._of_all += tokens / drawn * (self._most - written)
+        if polled.drawn:
+            self._questions += 1
+            self._settled += polled.settled
+            self._drawn += polled.drawn
+            self._missing += self._most - written
 
-    def tell(self, command: str) -> None:
+    def report(self, command: str) -> None:
         """Say on standard error how many votes were settled, and what that saved."""
-        if not self._questions:
-            return
-        say(
-            command,
-            f"{self._settled:,} of {self._questions:,} questions settled; drew {self._samples:,} samples with "
-            f"{self._tokens:,} tokens, {self._tokens / self._of_all:.1%} of about {self._of_all:,.0f} for all "
-            f"{self._most} samples of each",
-        )
+        if self._questions:
+            say(
+                command,
+                f"{self._settled:,} of {self._questions:,} questions settled; "
+                f"drew {self._drawn:,} of {self._missing:,} samples",
+            )

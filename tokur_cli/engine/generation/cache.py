@@ -4,8 +4,9 @@
     row 0     . . . p p p y y      p prompt, y response, . nothing (masked)
     row 1     p p p p p y y y
 
-The next tokens of all rows go to the next column, written in place. Distances between columns are distances between
-tokens, so any family's masks (causal, sliding windows) hold as they do for left-padded input.
+The next tokens of all rows go to the next column, in place, and a response that joins takes the row of one that has
+left. Distances between columns are distances between tokens, so any family's masks (causal, sliding windows) hold as
+they do for left-padded input.
 
 The state that linear attention, state spaces and convolutions keep of a text has no columns; it is a row's whatever its
 length. Padding would become part of it, so models with such layers are given prompts of one length at a time.
@@ -19,7 +20,7 @@ from __future__ import annotations
 import copy
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,6 +28,7 @@ import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, LinearAttentionLayer
+from transformers.cache_utils import LinearAttentionAndFullAttentionLayer as StateAndKeysLayer
 from transformers.utils.generic import ModelOutput
 
 from tokur_cli.engine.forward.batching import pad
@@ -34,11 +36,8 @@ from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_dev
 from tokur_cli.engine.forward.hooks import Draws, perturbed
 from tokur_cli.engine.forward.rope import rescaled_beyond
 
-SPARE_COLUMNS = 64
-"""Columns that are allocated ahead."""
+_SPARE = 32  # columns that are allocated ahead, at fewest; as many may come before the longest response
 _LEAST_SAVING = 64  # positions: fewer are not worth a pass of their own
-_COLUMNS = ("keys", "values")  # of transformers' layers: (rows, heads, columns, d) each
-_STATES = ("conv_states", "recurrent_states")  # dicts of (rows, …)
 # By name, since DummyLayer, which keeps nothing, is not in older versions
 _KNOWN = {"DynamicLayer", "LinearAttentionLayer", "LinearAttentionAndFullAttentionLayer", "DummyLayer"}
 
@@ -47,53 +46,65 @@ class KeptText:
     """What a model keeps of a text.
 
     Args:
-        cache: of W·B rows, one of which is the text's under each of the W.
-        row: which of the B.
-        tokens: how many tokens the text has; they stand in the first columns.
+        layers: keys and values (W, heads, tokens, d) of its last tokens, states (W, …) of all.
+        tokens: how many tokens the text has.
+        prompt: the text of the tokens before these; None for none.
     """
 
-    def __init__(self, cache: Cache, row: int, tokens: int) -> None:
-        self.layers: list[Any] | None = cache.layers
-        self.row, self.tokens = row, tokens
+    def __init__(self, layers: list[Any], tokens: int, prompt: KeptText | None = None) -> None:
+        self.layers: list[Any] | None = layers
+        self.tokens, self.prompt = tokens, prompt
 
     def give_up(self) -> bool:
         """Forget what was kept, for want of memory; return whether it was there."""
-        held, self.layers = self.layers, None
+        held, self.layers, self.prompt = self.layers, None, None
         return held is not None
 
 
 class RollingLayer(DynamicLayer):
-    """One layer's keys and values, in storage with columns to spare.
+    """One layer's keys and values, in storage with rows and columns to spare: (rows, heads, columns, d) each."""
 
-    Args:
-        keys: (rows, heads, columns, d) storage.
-        values: the same of the values.
-        length: columns in use.
-    """
-
-    def __init__(self, keys: Tensor, values: Tensor, length: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
-        self.length = length
-        self._storage = (keys, values)
-        self.keys, self.values = (storage[:, :, :length] for storage in self._storage)
+    storage: tuple[Tensor, ...]
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write the next columns and return all of them."""
-        first, self.length = self.length, self.length + key_states.shape[-2]
-        if self.length > self._storage[0].shape[-2]:
-            self._storage = tuple(_widen(storage, self.length) for storage in self._storage)  # type: ignore[assignment]
-        for storage, states in zip(self._storage, (key_states, value_states), strict=True):
-            storage[:, :, first : self.length] = states
-        self.keys, self.values = (storage[:, :, : self.length] for storage in self._storage)
+        rows, _, first, _ = self.keys.shape
+        self.use(rows, first + key_states.shape[-2])
+        self.keys[:, :, first:], self.values[:, :, first:] = key_states, value_states
         return self.keys, self.values
 
+    def use(self, rows: int, columns: int, more_rows: int = 0) -> None:
+        """Have so many rows and columns be in use; make room for more rows."""
+        have_rows, heads, have_columns, _ = self.storage[0].shape
+        if rows + more_rows > have_rows or columns > have_columns:
+            have_rows = max(have_rows, rows + more_rows)
+            have_columns = have_columns if columns <= have_columns else columns + max(_SPARE, columns // 8)
+            larger = [tensor.new_empty(have_rows, heads, have_columns, tensor.shape[-1]) for tensor in self.storage]
+            for new, old in zip(larger, (self.keys, self.values), strict=True):
+                new[: old.shape[0], :, : old.shape[2]] = old
+            self.storage = tuple(larger)
+        self.keys, self.values = (tensor[:rows, :, :columns] for tensor in self.storage)
 
-def _widen(storage: Tensor, length: int) -> Tensor:
-    rows, heads, columns, size = storage.shape
-    wider = storage.new_empty(rows, heads, length + SPARE_COLUMNS, size)
-    wider[:, :, :columns] = storage
-    return wider
+    def arrange(self, rows: Tensor, places: Tensor, used: int, count: int, columns: int, more_rows: int) -> None:
+        """Have rows stand at other places of so many, with their last ``used`` columns as the last of so many."""
+        have_rows, _, before, _ = self.keys.shape
+        if columns == before:  # what comes before them moves as well: it is masked and must be finite
+            used, rows, places = columns, rows[rows != places], places[rows != places]
+        self.use(max(have_rows, count), max(before, columns), more_rows)
+        for tensor in (self.keys, self.values) if len(rows) else ():
+            states = tensor[:, :, before - used : before].index_select(0, rows.to(tensor.device))
+            tensor[:, :, columns - used : columns].index_copy_(0, places.to(tensor.device), states)
+            tensor[:, :, : columns - used] = 0
+        self.use(count, columns)
+
+
+class RollingStateLayer(RollingLayer, StateAndKeysLayer):
+    """One layer's keys and values, and the states that it has besides."""
+
+
+def columns_for(length: int) -> int:
+    """Return how many columns a response of so many tokens takes at most."""
+    return length + length // 8 + 2 * _SPARE
 
 
 class KVCache:
@@ -116,6 +127,12 @@ class KVCache:
         self._cache: Cache | None = None
         self._lengths = torch.zeros(0, dtype=torch.long)  # (R,) tokens of each response that are processed
 
+    @property
+    def _columns(self) -> int:
+        """Columns in use; 0 where no layer has any."""
+        layers = self._cache.layers if self._cache else ()
+        return next((layer.keys.shape[2] for layer in layers if _has_columns(layer)), 0)
+
     def prefill(self, texts: Sequence[Sequence[int]], prompt_lengths: Sequence[int]) -> tuple[list[KeptText], Tensor]:
         """Process prompts, or responses so far.
 
@@ -126,24 +143,14 @@ class KVCache:
         Returns:
             What is kept of each, and the logits (W, B, V) of what follows.
         """
-        kept: list[KeptText] = []
-        following: list[Tensor] = []
-        together = [list(range(len(texts)))]
-        if any(map(_keeps_states, empty_cache(self.model).layers)):
-            groups = itertools.groupby(range(len(texts)), key=lambda index: len(texts[index]))
-            together = [list(group) for _, group in groups]
-        for group in together:
-            cache, logits = self._processed([texts[i] for i in group], [prompt_lengths[i] for i in group])
-            kept += [KeptText(cache, row, len(texts[index])) for row, index in enumerate(group)]
-            following.append(logits)
-        return kept, torch.cat(following, dim=1)
-
-    def _processed(self, texts: Sequence[Sequence[int]], prompt_lengths: Sequence[int]) -> tuple[Cache, Tensor]:
-        """Process texts as rows that are padded on the right; what their prompts begin with goes through once."""
         cache = empty_cache(self.model)
+        groups = [list(group) for _, group in itertools.groupby(range(len(texts)), lambda index: len(texts[index]))]
+        if len(groups) > 1 and any(map(_keeps_states, cache.layers)):
+            in_turn = [self.prefill([texts[i] for i in group], [prompt_lengths[i] for i in group]) for group in groups]
+            return [text for some, _ in in_turn for text in some], torch.cat([logits for _, logits in in_turn], dim=1)
         prompts = [text[: min(length, len(text) - 1)] for text, length in zip(texts, prompt_lengths, strict=True)]
         agreeing = itertools.takewhile(lambda ids: len(set(ids)) == 1, zip(*prompts, strict=False))
-        common = sum(1 for _ in agreeing)
+        common = sum(1 for _ in agreeing)  # tokens, which go through once
         if (len(texts) - 1) * common >= _LEAST_SAVING and all(type(layer) is DynamicLayer for layer in cache.layers):
             self._run(cache, [texts[0][:common]], [common], 0)
             cache.batch_repeat_interleave(len(texts))
@@ -153,58 +160,70 @@ class KVCache:
         states = outputs["last_hidden_state"].unflatten(0, (self.num_weights, -1))
         ends = torch.tensor([len(text) - common - 1 for text in texts], device=states.device)
         last = states[:, torch.arange(len(texts), device=states.device), ends]
+        kept = [
+            KeptText([_row(layer, self.num_weights, row, slice(len(text))) for layer in cache.layers], len(text))
+            for row, text in enumerate(texts)
+        ]
         with logits_from(self.model, outputs) as logits:
-            return cache, logits(last.flatten(0, 1)[None])[0].unflatten(0, (self.num_weights, -1))
+            return kept, logits(last.flatten(0, 1)[None])[0].unflatten(0, (self.num_weights, -1))
 
     def _run(
         self, cache: Cache, texts: Sequence[Sequence[int]], prompt_lengths: Sequence[int], first: int
     ) -> ModelOutput:
-        """Run the model's body under all weights over tokens that come after ``first`` others in the cache."""
+        """Run the model's body under all weights over padded rows that come after ``first`` tokens in the cache."""
         ids = pad(texts, self.device)
         steps = torch.arange(first, first + ids.shape[1]) - torch.tensor(prompt_lengths)[:, None]
         with self._perturbed(steps.clamp(min=-1).to(self.device)):
             argument = cache_argument(self.model, cache)
             return run_body(self.model, input_ids=ids.repeat(self.num_weights, 1), use_cache=True, **argument)
 
-    def admit(self, texts: Sequence[KeptText], copies: Sequence[int]) -> None:
+    def admit(self, texts: Sequence[KeptText], copies: Sequence[int], more: int = 0) -> None:
         """Append rows for responses.
 
         Args:
             texts: what is kept of what they begin with.
             copies: responses that go on from each.
+            more: responses that join next, for which room is made.
         """
-        self._rejoin(torch.arange(len(self._lengths)), list(zip(texts, copies, strict=True)))
+        if self._cache is None:
+            assert texts[0].layers is not None
+            self._cache = Cache(layers=[_without_rows(layer) for layer in texts[0].layers])
+        first = len(self._lengths)
         new = torch.tensor([text.tokens for text in texts]).repeat_interleave(torch.tensor(list(copies)))
-        self._lengths = torch.cat([self._lengths, new])
+        self._arrange(range(first), torch.cat([self._lengths, new]), more)
+        for text, begin, count in zip(texts, itertools.accumulate(copies, initial=first), copies, strict=False):
+            for place, layer in enumerate(self._cache.layers):
+                _put(layer, self.num_weights, slice(begin, begin + count), text, place)
 
     def select_rows(self, index: Sequence[int]) -> None:
         """Make response i what response ``index[i]`` is, each at most once, and evict the others."""
-        kept = torch.tensor(list(index))
-        self._lengths = self._lengths[kept]
-        self._rejoin(kept, [])
+        self._arrange(index, self._lengths[torch.tensor(list(index))], 0)
 
-    def _rejoin(self, kept: Tensor, joining: Sequence[tuple[KeptText, int]]) -> None:
-        """Have some responses leave and others join, layer by layer, so that no more than one layer is held twice."""
-        kept_length = int(self._lengths[: len(kept)].max()) if len(kept) else 0
-        running = self._cache
-        like = running.layers if running is not None else joining[0][0].layers
-        assert like is not None
-        layers: list[Any] = []
-        for index in range(len(like)):
-            old = running.layers[index] if running is not None else None
-            new = [(text.layers[index], text, copies) for text, copies in joining if text.layers is not None]
-            layers.append(_rejoined(old, kept, kept_length, new, self.num_weights))
-            if running is not None:
-                running.layers[index] = layers[-1]
-        self._cache = Cache(layers=layers)
+    def _arrange(self, index: Sequence[int], lengths: Tensor, more: int) -> None:
+        """Have responses ``index`` be the first of those that have these lengths from now on."""
+        assert self._cache is not None
+        kept = torch.tensor(list(index), dtype=torch.long)
+        weights, count = torch.arange(self.num_weights)[:, None], self.num_weights * len(lengths)
+        rows = (weights * len(self._lengths) + kept).flatten()
+        places = (weights * len(lengths) + torch.arange(len(kept))).flatten()
+        used = max(self._lengths[kept].tolist(), default=0)
+        columns = max([used if self._columns - used >= _SPARE else self._columns, *lengths.tolist()])
+        for layer in self._cache.layers:
+            if _has_columns(layer):
+                layer.arrange(rows, places, used, count, columns, self.num_weights * more)
+            for states, place, state in _states(layer):
+                moved = state.index_select(0, rows.to(state.device))
+                states[place] = state.new_empty(count, *state.shape[1:])
+                states[place].index_copy_(0, places.to(state.device), moved)
+        self._lengths = lengths
 
-    def take(self, row: int) -> KeptText:
-        """Return a copy of what is kept of a response."""
+    def take(self, row: int, prompt: KeptText | None = None) -> KeptText:
+        """Return a copy of what is kept of a response, but for the tokens that another text holds."""
         assert self._cache is not None
         tokens = int(self._lengths[row])
-        only = torch.tensor([row])
-        layers = [_rejoined(layer, only, tokens, [], self.num_weights, spare=0) for layer in self._cache.layers]
-        return KeptText(Cache(layers=layers), 0, tokens)
+        columns = slice(self._columns - tokens + (prompt.tokens if prompt else 0), self._columns)
+        rows = [_row(layer, self.num_weights, row, columns, Tensor.clone) for layer in self._cache.layers]
+        return KeptText(rows, tokens, prompt)
 
     def step(self, ids: Sequence[int], steps: Sequence[int]) -> Tensor:
         """Process each response's next token.
@@ -218,10 +237,9 @@ class KVCache:
         """
         assert self._cache is not None
         where: dict[str, Tensor] = {}
-        if any(map(_has_columns, self._cache.layers)):
-            length = self._cache.get_seq_length() + 1
+        if length := self._columns:
             filled = self._lengths.to(self.device)
-            mask = torch.arange(length, device=self.device) >= (length - 1 - filled)[:, None]
+            mask = torch.arange(length + 1, device=self.device) >= (length - filled)[:, None]
             positions = filled.clamp(max=self._last_position)  # ended responses may run beyond it
             where = {
                 "attention_mask": mask.long().repeat(self.num_weights, 1),
@@ -253,6 +271,13 @@ def _keeps_states(layer: Any) -> bool:
     return isinstance(layer, LinearAttentionLayer)
 
 
+def _states(layer: Any) -> Iterator[tuple[dict[int, Tensor], int, Tensor]]:
+    """Yield a layer's states (rows, …), each with the dict and the key that it stands under."""
+    for name in ("conv_states", "recurrent_states"):
+        states = getattr(layer, name, {})
+        yield from [(states, key, state) for key, state in states.items() if state is not None]
+
+
 def unsupported_cache_reason(model: PreTrainedModel) -> str | None:
     """Return what keeps a model's responses from being rows of a batch; None where nothing does."""
     generating: Any = model
@@ -268,110 +293,58 @@ def unsupported_cache_reason(model: PreTrainedModel) -> str | None:
 def kept_bytes(model: PreTrainedModel) -> tuple[int, int]:
     """Return what is kept of a token, and of a text of any length; a model's config tells it in too many ways."""
     (text,), _ = KVCache(model, None).prefill([[0]], [1])
-    assert text.layers is not None
-    columns = [getattr(layer, name) for layer in text.layers if _has_columns(layer) for name in _COLUMNS]
-    states = [state for layer in text.layers for name in _STATES for state in _states(layer, name).values()]
-    return sum(tensor.nbytes for tensor in columns), sum(tensor.nbytes for tensor in states)
+    layers = text.layers or []
+    columns = sum(layer.keys.nbytes + layer.values.nbytes for layer in layers if _has_columns(layer))
+    return columns, sum(state.nbytes for layer in layers for _, _, state in _states(layer))
 
 
-def _states(layer: Any, name: str) -> dict[int, Tensor]:
-    return {place: state for place, state in getattr(layer, name, {}).items() if state is not None}
+def _with_own_states(layer: Any) -> Any:
+    """Return a layer with the same tensors, of which others can take the places."""
+    own = copy.copy(layer)
+    for name, value in vars(layer).items():
+        if isinstance(value, dict):
+            setattr(own, name, dict(value))
+    return own
 
 
-def _rejoined(
-    old: Any,
-    kept: Tensor,
-    kept_length: int,
-    new: Sequence[tuple[Any, KeptText, int]],
-    num_weights: int,
-    spare: int = SPARE_COLUMNS,
-) -> Any:
-    """Return one layer of a batch that some responses have left and others join.
-
-    Args:
-        old: the layer of the batch, of W·R rows; None if there is none.
-        kept: (K,) the responses that stay, in their new order.
-        kept_length: columns that the longest of them fills.
-        new: the layer of each text, the text, and how many responses go on from it.
-        num_weights: W.
-        spare: columns that are allocated ahead.
-
-    Returns:
-        A layer of W·(K + J) rows, the joining ones last, with max(kept_length, longest text) columns in use.
-    """
-    like = old if old is not None else new[0][0]
-    length = max([kept_length, *(text.tokens for _, text, _ in new)])
-    layer: Any = copy.copy(like)
-
-    def by_weights(tensor: Tensor) -> Tensor:
-        return tensor.view(num_weights, -1, *tensor.shape[1:])
-
-    if _has_columns(like):
-        keys, values = (
-            _aligned(
-                None if old is None else by_weights(getattr(old, name)),
-                kept,
-                kept_length,
-                [(by_weights(getattr(theirs, name))[:, text.row, :, : text.tokens], n) for theirs, text, n in new],
-                length,
-                spare,
-            )
-            for name in _COLUMNS
-        )
-        if _keeps_states(like):
-            layer.keys, layer.values = keys[:, :, :length], values[:, :, :length]
-        else:
-            layer = RollingLayer(keys, values, length)
-    for name in _STATES:
-        states = {
-            place: _stacked(
-                None if old is None else by_weights(getattr(old, name)[place]),
-                kept,
-                [(by_weights(getattr(theirs, name)[place])[:, text.row], n) for theirs, text, n in new],
-            )
-            for place in _states(like, name)
-        }
-        if states:
-            setattr(layer, name, getattr(like, name) | states)
+def _without_rows(of_text: Any) -> Any:
+    """Return an empty layer of a batch."""
+    layer = _with_own_states(of_text)
+    if _has_columns(layer):
+        layer.__class__ = RollingStateLayer if _keeps_states(layer) else RollingLayer
+        layer.storage = (layer.keys[:0, :, :0], layer.values[:0, :, :0])
+        layer.use(0, 0)
+    for states, key, state in _states(layer):
+        states[key] = state[:0]
     return layer
 
 
-def _stacked(old: Tensor | None, kept: Tensor, new: Sequence[tuple[Tensor, int]]) -> Tensor:
-    """Return (W·(K + J), …): responses ``kept`` of an old state (W, R, …), then copies of those of texts, (W, …)."""
-    rows = [] if old is None else [old[:, kept.to(old.device)]]
-    copies = [state[:, None].expand(-1, count, *state.shape[1:]) for state, count in new]
-    return torch.cat([*rows, *copies], dim=1).flatten(0, 1)
+def _row(
+    layer: Any, num_weights: int, row: int, columns: slice, own: Callable[[Tensor], Tensor] = lambda view: view
+) -> Any:
+    """Return some columns of a row in a layer of (W·rows, …) as a layer (W, …)."""
+    alone = _with_own_states(layer)
+    if _has_columns(layer):
+        alone.storage = ()
+        both = (tensor.unflatten(0, (num_weights, -1))[:, row, :, columns] for tensor in (layer.keys, layer.values))
+        alone.keys, alone.values = map(own, both)
+    for states, key, state in _states(alone):
+        states[key] = own(state.unflatten(0, (num_weights, -1))[:, row])
+    return alone
 
 
-def _aligned(
-    old: Tensor | None,
-    kept: Tensor,
-    kept_length: int,
-    new: Sequence[tuple[Tensor, int]],
-    length: int,
-    spare: int,
-) -> Tensor:
-    """Return storage of rows that all end at one column, (W·(K + J), heads, length + spare, d).
-
-    Args:
-        old: (W, R, heads, columns, d); None for none.
-        kept: (K,) the responses that stay.
-        kept_length: their last columns, which stay.
-        new: of each text (W, heads, tokens, d), and how many responses go on from it.
-        length: columns in use.
-        spare: columns that are allocated ahead.
-    """
-    like = old[:, 0] if old is not None else new[0][0]
-    num_weights, heads, _, size = like.shape
-    responses = len(kept) + sum(copies for _, copies in new)
-    storage = like.new_empty(num_weights, responses, heads, length + spare, size)
-    storage[..., :length, :] = 0  # what is masked must be finite
-    if old is not None:
-        columns = slice(old.shape[-2] - kept_length, None)
-        staying = old[:, kept.to(old.device)]
-        storage[:, : len(kept), :, length - kept_length : length] = staying[..., columns, :]
-    first = len(kept)
-    for tokens, copies in new:
-        storage[:, first : first + copies, :, length - tokens.shape[2] : length] = tokens[:, None]
-        first += copies
-    return storage.flatten(0, 1)
+def _put(layer: Any, num_weights: int, rows: slice, text: KeptText, place: int) -> None:
+    """Have rows of a layer (W·rows, …), the one at this place, be copies of a text's."""
+    assert text.layers is not None
+    own = text.layers[place]
+    pieces = [own, text.prompt.layers[place]] if text.prompt and text.prompt.layers else [own]
+    for name in ("keys", "values") if _has_columns(layer) else ():
+        tensor = getattr(layer, name).unflatten(0, (num_weights, -1))[:, rows]
+        end = tensor.shape[-2]
+        for piece in pieces:
+            states = getattr(piece, name)[:, None]
+            first, end = end, end - states.shape[-2]
+            tensor[..., end:first, :] = states
+        tensor[..., :end, :] = 0
+    for (_, _, state), (_, _, theirs) in zip(_states(layer), _states(own), strict=True):
+        state.unflatten(0, (num_weights, -1))[:, rows] = theirs[:, None]

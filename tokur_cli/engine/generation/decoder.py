@@ -5,9 +5,10 @@ Where tokens are scored as they are generated, the mean weights choose them, and
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 from weakref import WeakSet
@@ -18,14 +19,15 @@ from transformers import PreTrainedModel
 
 from tokur_cli.engine.forward.batching import clear_device_cache, is_out_of_memory
 from tokur_cli.engine.forward.rope import rescaling
-from tokur_cli.engine.generation.cache import SPARE_COLUMNS, KeptText, KVCache, kept_bytes
+from tokur_cli.engine.generation.cache import KeptText, KVCache, columns_for, kept_bytes
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
 from tokur_cli.engine.generation.scoring import ScoredTokens, TokenScorer
 from tokur_cli.records.errors import TokurError
 
 _FREE_TO_JOIN = 1 / 8  # of the rows: fewer are not worth a pass over prompts
-_ENDED_TO_LEAVE = 1 / 16  # of the rows: fewer may run along
-_INSTEAD = "try --dtype float32"
+_ENDED_TO_STAY = 1 / 64  # of the rows: so many may run along
+_SCORED_TO_STAY = 1 / 16  # where others of the 1 + M rows of a response have to be moved
+_END = object()  # of requests
 
 FinishReason = Literal["stop", "length", "stop_string", "step"]
 
@@ -88,6 +90,10 @@ class DecodedResponse:
     kept: KeptText | None = None
 
 
+Result = DecodedResponse | tuple[DecodingRequest, TokurError]
+"""A response, or a request that cannot be answered and why."""
+
+
 @dataclass
 class _Row:
     """A response under way.
@@ -98,6 +104,7 @@ class _Row:
         limit: tokens that it may have, or have at the end of this step.
         ids: its tokens.
         scored: of these tokens, if they are scored.
+        prompt: what is kept of what its steps began with.
         done: whether it has ended.
     """
 
@@ -105,8 +112,9 @@ class _Row:
     sample: int
     random: RandomStream
     limit: int
-    ids: list[int] = field(default_factory=list)
-    scored: ScoredTokens | None = None
+    ids: list[int]
+    scored: ScoredTokens | None
+    prompt: KeptText | None
     done: bool = False
 
     @property
@@ -147,7 +155,7 @@ class Decoder:
         step_ends: tuple[str, ...] = (),
         step_tokens: int | None = None,
         max_rows: int = 64,
-        prefill_tokens: int = 4096,
+        prefill_tokens: int = 1024,
         cache_bytes: int | None = None,
         choose: Callable[[Tensor, Sampling, Sequence[int]], Tensor] = choose_tokens,
         progress: Callable[[int], None] = lambda tokens: None,
@@ -164,7 +172,6 @@ class Decoder:
         self._kept: WeakSet[KeptText] = WeakSet()
         self._waiting: deque[DecodingRequest] = deque()
         self._rescaling = rescaling(model)
-        self._refused: list[tuple[DecodingRequest, TokurError]] = []
         self._exhausted = False  # whether no more requests come
 
     def score_tokens(self, scorer: TokenScorer) -> None:
@@ -172,16 +179,12 @@ class Decoder:
         self._scorer = scorer
         self._cache = self._new_cache()
 
-    def run(
-        self, requests: Iterable[DecodingRequest]
-    ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
+    def run(self, requests: Iterable[DecodingRequest]) -> Iterator[Result]:
         """Yield responses as they end, in no particular order; see ``serve``."""
         return (result for result in self.serve(requests) if result is not None)
 
     @torch.inference_mode()
-    def serve(
-        self, requests: Iterable[DecodingRequest | None]
-    ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError] | None]:
+    def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[Result | None]:
         """Yield responses as they end, in no particular order.
 
         Args:
@@ -194,20 +197,17 @@ class Decoder:
         """
         source = iter(requests)
         self._exhausted = False
-        while True:
+        while self._rows or not self._exhausted or self._waiting:
             try:
                 yield from self._join(source)
                 if self._rows:
                     yield from self._step()
-                elif self._exhausted:
-                    return
-                else:
+                elif not self._exhausted:
                     yield None
+                continue
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-            else:
-                continue
             failed = self._start_over_with_half()
             clear_device_cache(garbage_collection=True)
             if failed is not None:
@@ -232,23 +232,16 @@ class Decoder:
         self.max_rows = max(1, min(self.max_rows, len(rows)) // 2)
         return None
 
-    def _join(
-        self, source: Iterator[DecodingRequest | None]
-    ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
+    def _join(self, source: Iterator[DecodingRequest | None]) -> Iterator[Result]:
         """Evict ended rows and take in waiting requests, if there is enough of either to be worth it."""
-        ended = sum(row.done for row in self._rows)
-        free = self.max_rows - (len(self._rows) - ended)
-        joining: list[DecodingRequest] = []
-        if ended == len(self._rows) or free >= self.max_rows * _FREE_TO_JOIN:
-            joining = self._next_requests(source, [row for row in self._rows if not row.done])
-            refused, self._refused = self._refused, []
-            yield from refused
-        if ended and (joining or ended >= len(self._rows) * _ENDED_TO_LEAVE):
-            try:
-                self._evict()
-            except BaseException:  # for lack of memory: nothing is lost then
-                self._waiting.extendleft(reversed(joining))
-                raise
+        running = [index for index, row in enumerate(self._rows) if not row.done]
+        ended = len(self._rows) - len(running)
+        if ended > len(self._rows) * (_SCORED_TO_STAY if self._scorer else _ENDED_TO_STAY):
+            self._evict(running)
+        if self._rows and self.max_rows - len(self._rows) < self.max_rows * _FREE_TO_JOIN:
+            return
+        joining, refused = self._next_requests(source)
+        yield from refused
         kept = [request for request in joining if request.is_kept]
         others = sorted((r for r in joining if not r.is_kept), key=lambda request: -request.length)
         # Before anything can fail for lack of memory: nothing is lost then
@@ -264,17 +257,19 @@ class Decoder:
         rows = []
         for request in requests:
             request_alone = replace(request, kept=None)  # which the batch has from now on
+            prompt = request.kept.prompt if request.kept else None
+            limit = self._limit(request)
+            if request.step is not None and self.step_tokens is not None:
+                limit = min(limit, len(request.begun) + self.step_tokens)
             for sample in request.samples:
                 random = RandomStream(self.sampling.seed, request.key, sample, request.step)
-                limit = self._limit(request)
-                if request.step is not None and self.step_tokens is not None:
-                    limit = min(limit, len(request.begun) + self.step_tokens)
-                rows.append(_Row(request_alone, sample, random, limit, list(request.begun), request.scored))
+                rows.append(_Row(request_alone, sample, random, limit, list(request.begun), request.scored, prompt))
         return rows
 
-    def _evict(self) -> None:
-        """Drop the rows that have ended."""
-        order = [index for index, row in enumerate(self._rows) if not row.done]
+    def _evict(self, running: Sequence[int]) -> None:
+        """Drop all rows but these; the last of them take the places of those that have ended."""
+        last = [index for index in running if index >= len(running)]
+        order = [last.pop() if row.done else index for index, row in enumerate(self._rows[: len(running)])]
         self._rows = [self._rows[index] for index in order]
         if order:
             self._cache.select_rows(order)
@@ -290,45 +285,39 @@ class Decoder:
             return self.max_new_tokens
         return min(self.max_new_tokens, max(1, self.context_length - len(request.prompt_ids)))
 
-    def _next_requests(self, source: Iterator[DecodingRequest | None], kept: list[_Row]) -> list[DecodingRequest]:
-        """Take requests in order, as many as there is room for; one too large for the batch is cut."""
+    def _next_requests(
+        self, source: Iterator[DecodingRequest | None]
+    ) -> tuple[list[DecodingRequest], list[tuple[DecodingRequest, TokurError]]]:
+        """Take requests in order, as many as there is room for; one too large for the batch is cut.
+
+        Returns:
+            These, and with their errors those that cannot be answered.
+        """
         joining: list[DecodingRequest] = []
-        count = len(kept)
-        longest = max((len(row.request.prompt_ids) + self._limit(row.request) for row in kept), default=0)
-        prefilled = widest = 0
+        refused: list[tuple[DecodingRequest, TokurError]] = []
+        count = len(self._rows)
+        longest = max((len(row.request.prompt_ids) + self._limit(row.request) for row in self._rows), default=0)
         while True:
             if not self._waiting:
-                try:
-                    following = next(source)
-                except StopIteration:
-                    self._exhausted = True
-                    return joining
-                if following is None:
-                    return joining
+                following = next(source, _END)
+                self._exhausted = following is _END
+                if not isinstance(following, DecodingRequest):
+                    return joining, refused
                 if (error := self._refusal(following)) is not None:
-                    self._refused.append((following, error))
+                    refused.append((following, error))
                     continue
                 self._waiting.append(following)
-            request = self._waiting[0]
+            request = self._waiting.popleft()
             length = len(request.prompt_ids) + self._limit(request)
             room = max(1, min(self.max_rows, self.most_rows(length)))
             if len(request.samples) > room:
-                self._waiting.popleft()
-                for first in range(0, len(request.samples), room)[::-1]:
-                    some = request.samples[first : first + room]
-                    self._waiting.appendleft(replace(request, samples=some))
-                continue
-            count += len(request.samples)
-            longest = max(longest, length)
-            if not request.is_kept:
-                prefilled += 1
-                widest = max(widest, request.length)
-            fits = count <= min(self.max_rows, self.most_rows(longest))
-            if kept:  # they wait meanwhile; without any, those that begin together stay of one length
-                fits = fits and prefilled * widest <= self.prefill_tokens
-            if not fits and (joining or kept):
-                return joining
-            joining.append(self._waiting.popleft())
+                self._waiting.appendleft(replace(request, samples=request.samples[room:]))
+                request = replace(request, samples=request.samples[:room])
+            count, longest = count + len(request.samples), max(longest, length)
+            if count > min(self.max_rows, self.most_rows(longest)) and (joining or self._rows):
+                self._waiting.appendleft(request)
+                return joining, refused
+            joining.append(request)
 
     def _refusal(self, request: DecodingRequest) -> TokurError | None:
         """Return the error of a request whose responses may reach where the rotary embedding changes."""
@@ -345,7 +334,7 @@ class Decoder:
         if self.cache_bytes is None:
             return self.max_rows
         of_token, of_text = self._kept_bytes
-        return self.cache_bytes // (((length + SPARE_COLUMNS) * of_token + of_text) * self._cache.num_weights)
+        return self.cache_bytes // ((columns_for(length) * of_token + of_text) * self._cache.num_weights)
 
     @cached_property
     def _kept_bytes(self) -> tuple[int, int]:
@@ -353,26 +342,28 @@ class Decoder:
 
     def _prefill(self, requests: list[DecodingRequest]) -> Tensor:
         """Process prompts, some at a time, and append rows for their samples: the logits (W, R, V) of what follows."""
-        logits = []
+        logits: list[Tensor] = []
+        rows = iter(self._rows[-sum(len(request.samples) for request in requests) :])
         while requests:
             count = max(1, self.prefill_tokens // requests[0].length)  # the longest comes first
             some, requests = requests[:count], requests[count:]
             copies = [len(request.samples) for request in some]
             texts = [[*request.prompt_ids, *request.begun] for request in some]
             kept, following = self._cache.prefill(texts, [len(request.prompt_ids) for request in some])
-            self._cache.admit(kept, copies)
+            self._cache.admit(kept, copies, more=sum(len(request.samples) for request in requests))
             logits.append(following.repeat_interleave(torch.tensor(copies, device=following.device), dim=1))
+            for text, samples in zip(kept, copies, strict=True):
+                for row in itertools.islice(rows, samples):
+                    row.prompt = text if row.request.step is not None else None
         return torch.cat(logits, dim=1)
 
-    def _step(self) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
-        """Generate one token per row; rows that have ended run along until the batch is next put together."""
+    def _step(self) -> Iterator[Result]:
+        """Generate one token per row; rows that have ended run along until they are evicted."""
         ids = [max(0, row.ids[-1]) for row in self._rows]
         logits = self._cache.step(ids, [len(row.ids) - 1 for row in self._rows])
         yield from self._add_tokens(self._rows, logits)
 
-    def _add_tokens(
-        self, rows: list[_Row], logits: Tensor
-    ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError]]:
+    def _add_tokens(self, rows: list[_Row], logits: Tensor) -> Iterator[Result]:
         """Choose tokens for these rows, the batch's last ones, from logits (W, R, V)."""
         words = [0 if row.done else row.random.at(len(row.new_ids)) for row in rows]
         tokens = self.choose(logits[0], self.sampling, words).tolist()
@@ -391,7 +382,7 @@ class Decoder:
             if tokens[place] < 0:
                 row.done = True
                 count = len(row.request.prompt_ids) + len(row.ids) - 1
-                message = f"the model's numbers after {count} tokens are not finite: {_INSTEAD}"
+                message = f"the model's numbers after {count} tokens are not finite: try --dtype float32"
                 yield row.request, TokurError(message)
             elif (reason := self._finish_reason(row)) is not None:
                 row.done = True
@@ -404,17 +395,14 @@ class Decoder:
             return "stop_string"
         if len(row.ids) >= self._limit(row.request):
             return "length"
-        return "step" if self._ends_step(row) else None
-
-    def _ends_step(self, row: _Row) -> bool:
         if row.request.step is None:
-            return False
+            return None
         text = self.decode(row.new_ids[-self._stop_window :])
-        return len(row.ids) == row.limit or any(end in text for end in self.step_ends)
+        return "step" if len(row.ids) == row.limit or any(end in text for end in self.step_ends) else None
 
     def _response(self, row: _Row, reason: FinishReason, place: int) -> DecodedResponse:
         text = text_of(self.decode, row.ids, reason, self.stop)
-        kept = self._cache.take(place) if reason == "step" else None
+        kept = self._cache.take(place, row.prompt) if reason == "step" else None
         if kept is not None:
             self._kept.add(kept)
         return DecodedResponse(row.request.index, row.sample, list(row.ids), text, reason, row.scored, kept)
@@ -425,9 +413,5 @@ def text_of(
 ) -> str:
     """Return a response's text, without what ended it: an end token, special or not, or one of the stop strings."""
     text = decode(ids[:-1] if reason == "stop" else ids)
-    return _text_before(text, stop if reason == "stop_string" else ())
-
-
-def _text_before(text: str, stop: Sequence[str]) -> str:
-    """Return the text up to where the first of the stop strings begins, all of it if there is none."""
-    return text[: min((place for place in map(text.find, stop) if place >= 0), default=len(text))]
+    places = [text.find(string) for string in stop] if reason == "stop_string" else []
+    return text[: min((place for place in places if place >= 0), default=len(text))]

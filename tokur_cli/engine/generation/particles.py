@@ -18,6 +18,7 @@ from tokur_cli.engine.generation.scoring import TokenScorer, sees_whole_cache
 from tokur_cli.engine.scoring.scorer import Quantities, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
+_END = object()  # of requests
 _IN_STEPS = 2  # as many particles are under way as the batch has rows: some wait for the others of their question
 
 
@@ -75,6 +76,10 @@ class GuidedResponse(DecodedResponse):
     quantities: Quantities = field(kw_only=True)
 
 
+Guided = GuidedResponse | tuple[DecodingRequest, TokurError]
+"""A response, or a question that cannot be answered and why."""
+
+
 @dataclass(frozen=True)
 class _Particle:
     """A response so far."""
@@ -90,10 +95,14 @@ class _Particle:
         return self.response.finish_reason == "step"
 
     @property
+    def end(self) -> int:
+        """Tokens that it had after the last round."""
+        return self.ends[-1] if self.ends else 0
+
+    @property
     def last_step(self) -> int:
         """Index of the token that the last step begins with."""
-        earlier = [end for end in self.ends if end < len(self.response.token_ids)]
-        return earlier[-1] if earlier else 0
+        return max((end for end in self.ends if end < len(self.response.token_ids)), default=0)
 
 
 @dataclass
@@ -133,9 +142,7 @@ class ParticleFilter:
         self._questions: dict[int, _Question] = {}
         self._queue: deque[DecodingRequest] = deque()
 
-    def serve(
-        self, requests: Iterable[DecodingRequest | None]
-    ) -> Iterator[GuidedResponse | tuple[DecodingRequest, TokurError] | None]:
+    def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[Guided | None]:
         """Yield all responses to a question as it ends, the questions in no particular order; see ``Decoder.serve``."""
         for result in self.decoder.serve(self._growths(iter(requests))):
             if isinstance(result, tuple):
@@ -149,21 +156,13 @@ class ParticleFilter:
         """Yield the next steps of particles, those of questions under way first; None where there are none yet."""
         exhausted = False
         while not exhausted or self._questions:
-            if self._queue:
-                yield self._queue.popleft()
-                continue
-            if exhausted or self._is_full():
-                yield None
-                continue
-            try:
-                following = next(source)
-            except StopIteration:
-                exhausted = True
-                continue
-            if following is None:
-                yield None
-            else:
-                self._begin(following)
+            if not self._queue and not exhausted and not self._is_full():
+                following = next(source, _END)
+                exhausted = following is _END
+                if isinstance(following, DecodingRequest):
+                    self._begin(following)
+            if self._questions or not exhausted:
+                yield self._queue.popleft() if self._queue else None
 
     def _is_full(self) -> bool:
         """Return whether another question would be too much for the batch or for the memory of keys and values."""
@@ -206,7 +205,7 @@ class ParticleFilter:
             for slot in slots if response.kept else ():  # the decoder has it from now on
                 question.particles[slot] = replace(particle, response=replace(response, kept=None))
 
-    def _take(self, response: DecodedResponse) -> Iterator[GuidedResponse | tuple[DecodingRequest, TokurError]]:
+    def _take(self, response: DecodedResponse) -> Iterator[Guided]:
         """Note that a particle has grown; the last one ends its question's round."""
         question = self._questions.get(response.index)
         if question is None:  # another particle of the question has failed
@@ -223,9 +222,11 @@ class ParticleFilter:
             self._queue = deque(request for request in self._queue if request.index != index)
             yield question.request, error
 
-    def _end_round(self, question: _Question) -> Iterator[GuidedResponse | tuple[DecodingRequest, TokurError]]:
+    def _end_round(self, question: _Question) -> Iterator[Guided]:
         """Judge the particles of a question, and go on with the next round."""
-        if (error := self._judge(question)) is not None:
+        try:
+            self._judge(question)
+        except TokurError as error:
             yield from self._give_up(question.request.index, error)
             return
         while any(particle.growing for particle in question.particles):
@@ -237,26 +238,22 @@ class ParticleFilter:
         del self._questions[question.request.index]
         yield from _responses(question)
 
-    def _judge(self, question: _Question) -> TokurError | None:
-        """Compute the scores of all particles; return why they cannot be."""
-        grown = [
-            slot
-            for slot, particle in enumerate(question.particles)
-            if len(particle.response.token_ids) > (particle.ends[-1] if particle.ends else 0)
-        ]
-        whole = [question.particles[slot].response for slot in grown if self._scores_whole]
-        prompt = question.request.prompt_ids
-        results = dict(self.scorer.score([TokenizedResponse(prompt, response.token_ids) for response in whole]))
-        for number, slot in enumerate(grown):
-            scored = question.particles[slot].response.scored
-            found = results[number] if scored is None else scored.quantities
-            if isinstance(found, TokurError):
-                return found
-            question.particles[slot] = replace(question.particles[slot], quantities=found)
+    def _judge(self, question: _Question) -> None:
+        """Compute the scores of all particles."""
+        grown = {slot: p.response for slot, p in enumerate(question.particles) if len(p.response.token_ids) > p.end}
+        if self._scores_whole:
+            whole = [TokenizedResponse(question.request.prompt_ids, one.token_ids) for one in grown.values()]
+            results = dict(self.scorer.score(whole))
+            found = {slot: results[number] for number, slot in enumerate(grown)}
+        else:
+            found = {slot: one.scored.quantities for slot, one in grown.items() if one.scored}
+        for slot, quantities in found.items():
+            if isinstance(quantities, TokurError):
+                raise quantities
+            question.particles[slot] = replace(question.particles[slot], quantities=quantities)
         self._keep_scores(question)
         if not all(map(math.isfinite, question.slot_scores[-1])):
-            return TokurError("the model's numbers for a response so far are not finite: try --dtype float32")
-        return None
+            raise TokurError("the model's numbers for a response so far are not finite: try --dtype float32")
 
     def _keep_scores(self, question: _Question) -> None:
         """Note the scores and lengths of all particles at the end of a round."""

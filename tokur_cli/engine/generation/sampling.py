@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tokur_cli.engine.noise import words
+from tokur_cli.engine.noise import WORDS_PER_COUNTER, words
 from tokur_cli.engine.precision import on_float64_device
 
 _GROUP, _SMALL_GROUP = 256, 64  # neighbours in the vocabulary that are first looked at together
-_ENTRIES = {"cpu": 1 << 20}  # of the vocabulary, over all rows, that are worked on at once: they stay in the cache
-_ACCELERATOR_ENTRIES = 1 << 27
+_CPU_ENTRIES, _ENTRIES = 1 << 20, 1 << 27  # of all rows that are worked on at once: on a CPU they stay in its cache
 _FIRST_CANDIDATES = 64  # for a nucleus; four times as many when these are not enough
 
 
@@ -53,18 +52,13 @@ class RandomStream:
         round: of a generation in steps, each of which has words of its own; None for a response in one go.
     """
 
-    _BLOCK = 64
-
     def __init__(self, seed: int, key: str, sample: int, round: int | None = None) -> None:
         self._key = (seed, "sample", key, sample) if round is None else (seed, "particle", key, sample, round)
-        self._first, self._words = 0, words(self._key, 0, self._BLOCK)
 
     def at(self, step: int) -> int:
         """Return the 64 bits of a step, as a signed integer."""
-        if not 0 <= step - self._first < self._BLOCK:
-            self._first = step - step % self._BLOCK
-            self._words = words(self._key, self._first, self._BLOCK)
-        return int(self._words.view("int64")[step - self._first])
+        first = step - step % WORDS_PER_COUNTER
+        return int(words(self._key, first, WORDS_PER_COUNTER).view("int64")[step - first])
 
 
 def choose_tokens(logits: Tensor, sampling: Sampling, random: Sequence[int]) -> Tensor:
@@ -80,7 +74,7 @@ def choose_tokens(logits: Tensor, sampling: Sampling, random: Sequence[int]) -> 
     """
     if sampling.temperature > 0:
         logits = on_float64_device(logits)
-    together = max(1, _ENTRIES.get(logits.device.type, _ACCELERATOR_ENTRIES) // logits.shape[-1])
+    together = max(1, (_CPU_ENTRIES if logits.device.type == "cpu" else _ENTRIES) // logits.shape[-1])
     if sampling.temperature == 0:
         return torch.cat([_first_largest(rows) for rows in logits.split(together)])
     bits = torch.tensor(random, dtype=torch.long, device=logits.device)

@@ -6,12 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from tokur_cli.engine.generation.decoder import (
-    DecodedResponse,
-    DecodingRequest,
-    FinishReason,
-    text_of,
-)
+from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest, Result, text_of
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.model.load import ModelDescription
 from tokur_cli.engine.model.vllm import VllmResources, start_vllm
@@ -61,44 +56,31 @@ class VllmDecoder:
             started = start_vllm(model, resources, trust_remote_code=trust_remote_code, on_cpu=_WHOLE_PROMPTS)
             self._engine = started.llm_engine
 
-    def serve(
-        self, requests: Iterable[DecodingRequest | None]
-    ) -> Iterator[DecodedResponse | tuple[DecodingRequest, TokurError] | None]:
-        """Yield responses as they end, in no particular order; requests are read as there is room for them.
-
-        A request of which vLLM did not end a response (it aborts those that fail) is yielded with an error.
-
-        None among the requests says that there are no more for the moment, among the responses that nothing is left to
-        do before another request comes.
-        """
-        source = _samples(requests)
+    def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[Result | None]:
+        """Yield responses as they end, requests with an error of which vLLM aborted one, and None; see ``Decoder``."""
+        # Of each request its samples, and None where there are no more for the moment
+        source = ((request, sample) for request in requests for sample in (request.samples if request else (0,)))
         pending: dict[str, tuple[DecodingRequest, int]] = {}
         ended = False
-        while True:
+        while pending or not ended:
             while len(pending) < _IN_FLIGHT and not ended:
-                try:
-                    following = next(source)
-                except StopIteration:
-                    ended = True
+                request, sample = next(source, (None, None))
+                ended = sample is None
+                if request is None or sample is None:
                     break
-                if following is None:
-                    break
-                request, sample = following
                 name = f"{request.index}-{sample}"
-                pending[name] = following
+                pending[name] = request, sample
                 prompt = {"prompt_token_ids": list(request.prompt_ids)}
                 with self._silenced():
                     self._engine.add_request(name, prompt, self._parameters(request, sample))
-            if not pending:
-                if ended:
-                    return
+            if pending:
+                with self._silenced():
+                    outputs = self._engine.step()
+                for output in outputs:
+                    if output.finished:
+                        yield self._response(*pending.pop(output.request_id), output.outputs[0])
+            elif not ended:
                 yield None
-                continue
-            with self._silenced():
-                outputs = self._engine.step()
-            for output in outputs:
-                if output.finished:
-                    yield self._response(*pending.pop(output.request_id), output.outputs[0])
 
     def _parameters(self, request: DecodingRequest, sample: int) -> Any:
         from vllm import SamplingParams
@@ -118,24 +100,11 @@ class VllmDecoder:
             stop_token_ids=sorted(self.model.end_ids),
         )
 
-    def _response(
-        self, request: DecodingRequest, sample: int, output: Any
-    ) -> DecodedResponse | tuple[DecodingRequest, TokurError]:
-        ids = list(output.token_ids)
-        reason: FinishReason
-        if output.finish_reason == "length":
-            reason = "length"
-        elif output.finish_reason == "stop":
-            reason = "stop_string" if isinstance(output.stop_reason, str) else "stop"
-        else:
-            return request, TokurError(f"vLLM did not end a response ({output.finish_reason})")
+    def _response(self, request: DecodingRequest, sample: int, output: Any) -> Result:
+        ids, reason = list(output.token_ids), output.finish_reason
+        if reason not in ("length", "stop"):
+            return request, TokurError(f"vLLM did not end a response ({reason})")
+        if reason == "stop" and isinstance(output.stop_reason, str):
+            reason = "stop_string"
         text = text_of(self.decode, ids, reason, self.stop)
         return DecodedResponse(request.index, sample, ids, text, reason)
-
-
-def _samples(requests: Iterable[DecodingRequest | None]) -> Iterator[tuple[DecodingRequest, int] | None]:
-    for request in requests:
-        if request is None:
-            yield None
-        else:
-            yield from ((request, sample) for sample in request.samples)
