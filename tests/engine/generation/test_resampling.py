@@ -36,20 +36,6 @@ def test_draw_multinomial_copies_each_as_often_as_its_weight_says_on_average():
         assert abs(copies[index] / (4 * rounds) - weight) < 4 * deviation
 
 
-def test_resampling_equal_weights_leave_as_many_lineages_as_chance_does():
-    """What the draws alone leave of 16 lineages after 4, 8 and 16 rounds is 5.3, 3.3 and 2.1 on average."""
-    left = {4: [], 8: [], 16: []}
-    for seed in range(300):
-        roots = list(range(16))
-        for round_ in range(16):
-            ancestors = Resampling().resample([0.0] * 16, (seed, round_)).ancestors
-            roots = [roots[ancestor] for ancestor in ancestors]
-            if round_ + 1 in left:
-                left[round_ + 1].append(len(set(roots)))
-    means = {rounds: np.mean(counts) for rounds, counts in left.items()}
-    assert means == {4: pytest.approx(5.3, abs=0.25), 8: pytest.approx(3.3, abs=0.2), 16: pytest.approx(2.1, abs=0.2)}
-
-
 @pytest.mark.parametrize(("weights", "kept"), [((0.49, 0.49, 0.01, 0.01), True), ((0.6, 0.398, 0.001, 0.001), False)])
 def test_resampling_systematic_waits_until_the_effective_size_is_below_half(weights, kept):
     """Of four, 1 / Σ w² is 2.08 and 1.93."""

@@ -31,14 +31,12 @@ def assert_distributed(found, p):
 
 SETTINGS = [
     Sampling(temperature=1.0),
-    Sampling(temperature=0.7),
     Sampling(temperature=1.5, top_k=5),
     Sampling(temperature=1.0, top_p=0.6),
     Sampling(temperature=0.8, top_p=0.95),
     Sampling(temperature=1.0, min_p=0.2),
     Sampling(temperature=1.2, top_k=40, top_p=0.8, min_p=0.05),
     Sampling(temperature=1.0, top_p=0.0),
-    Sampling(temperature=1.0, top_k=2, top_p=0.5),
     Sampling(temperature=1.0, top_k=4, top_p=0.7),
 ]
 
@@ -63,7 +61,7 @@ def test_choose_tokens_has_the_distribution_of_transformers_logits_processors(sa
 
 
 @pytest.mark.parametrize("size", [17, 5000])
-@pytest.mark.parametrize("sampling", [Sampling(), SETTINGS[0], SETTINGS[6]])
+@pytest.mark.parametrize("sampling", [Sampling(), SETTINGS[0], SETTINGS[5]])
 def test_choose_tokens_chooses_none_of_numbers_that_are_not_finite(sampling, size):
     logits = torch.randn(5, size, generator=torch.Generator().manual_seed(1))
     random = random_words(5)
@@ -143,20 +141,6 @@ def test_choose_tokens_takes_the_first_of_the_most_likely(size, dtype):
     largest = logits.amax(-1, keepdim=True)
     first = [row.index(top) for row, (top,) in zip(logits.tolist(), largest.tolist(), strict=True)]
     assert choose_tokens(logits, Sampling(), [0] * 40).tolist() == first
-
-
-@pytest.mark.parametrize("sampling", [Sampling(1.0), Sampling(1.0, top_k=40), Sampling(1.0, top_p=0.9)])
-def test_choose_tokens_differs_hardly_more_often_than_the_distributions(sampling):
-    """Draws from two distributions differ at least with their distance; those by inverted sums differed far more."""
-    generator = torch.Generator().manual_seed(5)
-    logits = torch.randn(1, 5000, generator=generator)
-    moved = logits + 0.02 * torch.randn(1, 5000, generator=generator)
-    p, q = (kept_weights(x, sampling) for x in (logits, moved))
-    distance = (p / p.sum() - q / q.sum()).clamp(min=0).sum().item()
-    draws = 5000
-    a, b = (choose_tokens(x.expand(draws, -1), sampling, random_words(draws)) for x in (logits, moved))
-    changed = (a != b).double().mean().item()
-    assert 0 < changed <= 2 * distance + 4 * math.sqrt(2 * distance / draws)
 
 
 @pytest.mark.parametrize(

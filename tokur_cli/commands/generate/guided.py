@@ -8,7 +8,7 @@ from typing import Any
 from tokur_cli.commands.options.guided import Guidance
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.engine.generation.decoder import Decoder
-from tokur_cli.engine.generation.particles import Guide, GuidedResponse, ParticleFilter
+from tokur_cli.engine.generation.particles import Guide, Lineage, ParticleFilter
 from tokur_cli.engine.generation.resampling import Resampling
 from tokur_cli.engine.scoring.scorer import Scorer
 from tokur_cli.scores.guides import GuideScore
@@ -44,12 +44,12 @@ class GuidanceStats:
         self._questions = self._particles = self._lineages = 0
         self._shares: list[float] = []  # effective particles of one, of each resampling
 
-    def add(self, responses: Collection[GuidedResponse]) -> None:
-        """Count the responses to a question."""
+    def add(self, lineages: Collection[Lineage]) -> None:
+        """Count the particles of a question."""
         self._questions += 1
-        self._particles += len(responses)
-        self._lineages += len({response.lineage.root for response in responses})
-        self._shares += [size / len(responses) for size in next(iter(responses)).lineage.ess]
+        self._particles += len(lineages)
+        self._lineages += len({lineage.root for lineage in lineages})
+        self._shares += [size / len(lineages) for size in next(iter(lineages)).ess]
 
     def report(self, command: str) -> None:
         """Say on standard error how much the weights differed and how many lineages are left."""

@@ -216,10 +216,8 @@ class GenerateStream:
             if len(question.responses) < len(question.request.samples):
                 return
             self._ready[index] = [self._record(question, question.responses[n]) for n in question.missing]
-            if self._options.guidance:
-                self._guidance_stats.add(
-                    [one for one in question.responses.values() if isinstance(one, GuidedResponse)]
-                )
+            if lineages := [one.lineage for one in question.responses.values() if isinstance(one, GuidedResponse)]:
+                self._guidance_stats.add(lineages)
         del self._questions[index]
 
     def _record(self, question: _Question, response: DecodedResponse) -> Record:
