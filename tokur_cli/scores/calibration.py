@@ -85,7 +85,8 @@ class Calibration:
         if self.points is not None:
             import numpy as np  # the options read this module, and a help needs to be fast
 
-            return float(np.interp(values[0], *zip(*self.points, strict=True)))
+            at, probabilities = zip(*self.points, strict=True)
+            return float(np.interp(values[0], at, probabilities))
         assert self.weights is not None
         assert self.intercept is not None
         products = [weight * value for weight, value in zip(self.weights, values, strict=True)]

@@ -140,7 +140,8 @@ class _Plots:
 
     def _split(self, values: Floats, members: NDArray[np.bool_], correct: bool) -> Floats:
         """Return the values of the correct or the incorrect members (graded ones above or below one half)."""
-        return values[np.isfinite(values) & members & (self._is_correct == correct)]
+        split: Floats = values[np.isfinite(values) & members & (self._is_correct == correct)]
+        return split
 
     def _named(self, score: str, metric: str) -> str:
         value = self._overall.scores[score].metrics[metric].value

@@ -223,6 +223,7 @@ class RunReader:
         self._collect = collect
         self._counts: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
+        self._unread = ""
         self.notes: list[str] = []
 
     def read(self, paths: Sequence[str], graded_file: str | None = None, *, force: bool = False) -> list[Columns]:
@@ -273,7 +274,9 @@ class RunReader:
         runs.of(record).add(record, rows, group)
         if run := record.settings("run"):
             counts["logged" if "computed_from" in run else "exact"] += 1
-        counts["no answer"] += labelled.outcome == Outcome.NO_ANSWER
+        if labelled.outcome == Outcome.NO_ANSWER:
+            counts["no answer"] += 1
+            self._unread = self._unread or f"{record.source}:{record.line}"
         counts["unmarked"] += labelled.correct is False and labelled.is_unmarked
 
     def _notes_on_records(self, *, has_runs: bool) -> Iterator[str]:
@@ -292,7 +295,8 @@ class RunReader:
             )
         if count := counts["no answer"]:
             have = "1 response has" if count == 1 else f"{count:,} responses have"
-            yield f"{have} no answer that could be read: incorrect; --answer REGEX reads them your way"
+            how = f"--answer REGEX reads them your way; the first: {self._unread}"
+            yield f"{have} no answer that could be read: incorrect; {how}"
         if counts["unmarked"]:
             yield told_unmarked(counts["unmarked"]) + ': label them by a field "correct" if that is not meant'
         if counts["without spans"]:

@@ -70,7 +70,7 @@ class InsideView(LayerView):
             with logits_from(self.model, outputs) as logits:
                 for row, (start, end) in enumerate(spans):
                     # The logits that predict a token stand one position before it; LLM-Check's code takes its own
-                    before = outputs.last_hidden_state[row, start - 1 : end - 1]
+                    before = outputs["last_hidden_state"][row, start - 1 : end - 1]
                     entropies = [_top_entropy(logits(block[None])[0]) for block in before.split(_BLOCK)]
                     results[row]["top_entropy"] = _array(torch.cat(entropies))
         return results

@@ -113,7 +113,8 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(listed, list):
         return {}
     texts = [token.get("token") if isinstance(token, dict) else token for token in listed]
-    if not all(isinstance(text, str) for text in texts):
+    texts = [text for text in texts if isinstance(text, str)]
+    if len(texts) < len(listed):
         return {}
     ids = [_TOKEN_ID.fullmatch(text) for text in texts]
     if all(ids):

@@ -104,8 +104,9 @@ def _path_of_samples(fields: Mapping[str, Any], named: str | None) -> str | None
         return None
     for name in SAMPLES:
         items = fields.get(name)
-        is_list = isinstance(items, list) and bool(items) and all(map(_is_sample, items))
-        if is_list and (name != "choices" or all(isinstance(item, dict) for item in items)):
+        if not isinstance(items, list) or not items or not all(map(_is_sample, items)):
+            continue
+        if name != "choices" or all(isinstance(item, dict) for item in items):
             return name
     return None
 
