@@ -35,7 +35,7 @@ PADDED = ("jamba", "qwen3_next", "deepseek_v3", "mamba2", "minimax", "openai-gpt
 
 @pytest.fixture(autouse=True)
 def _short_pieces(monkeypatch):
-    monkeypatch.setattr(prefix_tree, "LEAST_PIECE", 4)
+    monkeypatch.setattr(prefix_tree, "MIN_PIECE", 4)
 
 
 def grouped_responses(seed: int = 0) -> list[TokenizedResponse]:
@@ -59,7 +59,7 @@ def grouped_responses(seed: int = 0) -> list[TokenizedResponse]:
 
 
 def score(model, responses, posterior, sampling="stepwise", shared=True, **options):
-    scorer = Scorer(model, posterior and Draws(posterior, 2), sampling=sampling, least_saving=1, **options)
+    scorer = Scorer(model, posterior and Draws(posterior, 2), sampling=sampling, min_saving=1, **options)
     scorer.shares_prefixes &= shared
     results = dict(scorer.score(responses))
     return [results[index] for index in range(len(responses))]
@@ -97,7 +97,7 @@ def test_tree_runs_a_common_prefix_once():
     model = tiny_model("llama")
     shapes = []
     responses = [TokenizedResponse([*range(30), 40 + n // 4, *range(9)], [n] * 8) for n in range(8)]
-    scorer = Scorer(model, Draws(build_posterior(model), 2), least_saving=8)
+    scorer = Scorer(model, Draws(build_posterior(model), 2), min_saving=8)
     model.get_input_embeddings().register_forward_hook(lambda module, inputs, output: shapes.append(inputs[0].shape))
     list(scorer.score(responses))
     assert sum(length for rows, length in shapes if rows == 3) == 30 + 2 * 9  # but for the prompts' last tokens
@@ -112,7 +112,7 @@ def test_tree_gives_the_same_bits_whatever_is_wanted():
         everything = score(model, responses, posterior, batch_tokens=budget)
         for index, expected in enumerate(everything):
             wanted = [place == index for place in range(len(responses))]
-            scorer = Scorer(model, Draws(posterior, 2), batch_tokens=budget, least_saving=1)
+            scorer = Scorer(model, Draws(posterior, 2), batch_tokens=budget, min_saving=1)
             ((found, alone),) = scorer.score(responses, wanted)
             assert found == index
             assert all(np.array_equal(alone[name], expected[name]) for name in alone)
@@ -128,7 +128,7 @@ def test_tree_goes_on_from_the_window_before_with_the_bits_that_each_has_alone()
         return [TokenizedResponse(header + rng.integers(0, 256, 4).tolist(), [*range(5, 13)]) for _ in range(size)]
 
     windows = [window(header), window(header), window(header[:23] + other[23:]), window(other)]
-    options = {"batch_tokens": 3 * 40, "least_saving": 24}
+    options = {"batch_tokens": 3 * 40, "min_saving": 24}
     scorer = Scorer(model, Draws(posterior, 2), **options)
     computed = []
     model.get_input_embeddings().register_forward_hook(lambda *of: computed.append(of[1][0].numel()))
@@ -172,15 +172,15 @@ def walk(nodes, path=()):
 
 
 @given(sequences_of_few_letters, st.integers(1, 9))
-def test_divide_spells_every_sequence_and_gives_each_a_leaf(sequences, least_saving):
+def test_divide_spells_every_sequence_and_gives_each_a_leaf(sequences, min_saving):
     numbers = {index: np.array(sequence, dtype=np.int64) for index, sequence in enumerate(sequences)}
     ends = {index: len(sequence) // 2 for index, sequence in enumerate(sequences)}
     leaves = []
-    for path, node in walk(divide(numbers, ends, least_saving)):
+    for path, node in walk(divide(numbers, ends, min_saving)):
         assert node.first == (path[-1].last if path else 0) <= node.last
         assert len({tuple(sequences[index][: node.last]) for index in node.sequence_ids}) == 1
         if node.children:
-            assert (len(node.sequence_ids) - 1) * (node.last - node.first) >= least_saving
+            assert (len(node.sequence_ids) - 1) * (node.last - node.first) >= min_saving
             below = itertools.chain(*(child.sequence_ids for child in node.children))
             assert sorted(below) == sorted(node.sequence_ids)
         else:

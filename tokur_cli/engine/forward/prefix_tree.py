@@ -25,9 +25,9 @@ from transformers.utils.generic import ModelOutput
 
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, run_body
 
-LEAST_SAVING = 64
+MIN_SAVING = 64
 """Positions that a node saves: fewer are not worth a pass of their own."""
-LEAST_PIECE = 256
+MIN_PIECE = 256
 PIECES_IN_BUDGET = 8
 """A long node is computed in pieces of a fraction of the budget. They end at the same places whatever follows, so that
 another window of responses, which may go on otherwise, can go on from them."""
@@ -55,14 +55,14 @@ class Node:
 
 
 def divide(
-    sequences: Mapping[int, Ids], prompt_ends: Mapping[int, int], least_saving: int = LEAST_SAVING
+    sequences: Mapping[int, Ids], prompt_ends: Mapping[int, int], min_saving: int = MIN_SAVING
 ) -> tuple[Node, ...]:
     """Return the roots of the tree of sequences, in which each ends with a leaf of one position or more.
 
     Args:
         sequences: by id; non-negative numbers that stand for what a position is computed from.
         prompt_ends: positions of each prompt. Where it is worth it, a node ends there, and may serve another window.
-        least_saving: how many positions an inner node saves, or more.
+        min_saving: how many positions an inner node saves, or more.
     """
     order = sorted(sequences, key=lambda index: (sequences[index].astype(">i8").tobytes(), index))
     common = [0, *(_agreement(sequences[a], sequences[b]) for a, b in itertools.pairwise(order))]
@@ -75,7 +75,7 @@ def divide(
         agreed = min(common[low + 1 : high])
         shared = min(agreed, *(len(sequences[index]) - 1 for index in ids))
         for last in (min(shared, *(prompt_ends[index] for index in ids)), shared):
-            if (len(ids) - 1) * (last - first) >= least_saving:
+            if (len(ids) - 1) * (last - first) >= min_saving:
                 yield Node(first, last, ids, tuple(nodes(low, high, last)))
                 return
         cuts = [low, *(place for place in range(low + 1, high) if common[place] == agreed), high]
@@ -95,7 +95,7 @@ def _agreement(one: Ids, other: Ids) -> int:
 def shares_prefixes(model: PreTrainedModel) -> bool:
     """Return whether several rows can go on from one row's keys and values.
 
-    They cannot where a state of a text is kept that is no key, where keys are computed anew from what is kept (latent
+    They cannot where a state of a text is kept that is no key, where keys are computed again from what is kept (latent
     attention: a projection then sees more than a pass's positions), and where nothing is kept.
     """
     if getattr(model.config.get_text_config(decoder=True), "kv_lora_rank", None) is not None:
@@ -195,5 +195,5 @@ class _LeafLayer(DynamicLayer):
 
 def _cuts(node: Node, budget: int) -> range:
     """Return where a node is cut: at multiples of a piece's size."""
-    piece = max(LEAST_PIECE, budget // PIECES_IN_BUDGET)
+    piece = max(MIN_PIECE, budget // PIECES_IN_BUDGET)
     return range((node.first // piece + 1) * piece, node.last, piece)

@@ -70,7 +70,7 @@ class Probe:
         """
         batch = [self.beside, self.tokens]
         try:
-            scorer = Scorer(self.model, draws, sampling="shared", least_saving=1)
+            scorer = Scorer(self.model, draws, sampling="shared", min_saving=1)
             ((_, path),) = scorer.batches(batch, {index: one.length for index, one in enumerate(batch)})
             states, outputs = scorer.states(batch, path)
             with logits_from(self.model, outputs) as logits:

@@ -18,7 +18,7 @@ from transformers.utils.generic import ModelOutput
 from tokur_cli.engine.forward.batching import HalvingBatches
 from tokur_cli.engine.forward.body import cache_argument, input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.forward.hooks import Draws, perturbed
-from tokur_cli.engine.forward.prefix_tree import LEAST_SAVING, Ids, Node, PrefixTree, divide, shares_prefixes
+from tokur_cli.engine.forward.prefix_tree import MIN_SAVING, Ids, Node, PrefixTree, divide, shares_prefixes
 from tokur_cli.engine.forward.rope import rescaled_beyond, rescaling
 from tokur_cli.engine.scoring.quantities import token_quantities
 from tokur_cli.records.errors import TokurError
@@ -74,7 +74,7 @@ class Scorer:
             from one fixed draw), ``shared`` (one draw per member for the whole response) or ``joint`` (the same draws,
             each weighted by the probability it gave to the response so far).
         batch_tokens: positions in a batch, all 1 + M rows counted; halved for good when memory does not suffice.
-        least_saving: positions that are computed once for several responses, if there are so many that this saves.
+        min_saving: positions that are computed once for several responses, if there are so many that this saves.
         options: ``estimator``, ``on_demand``, ``compare`` and ``alternatives`` of ``token_quantities``.
     """
 
@@ -85,11 +85,11 @@ class Scorer:
         *,
         sampling: SamplingMode = "stepwise",
         batch_tokens: int = 8192,
-        least_saving: int = LEAST_SAVING,
+        min_saving: int = MIN_SAVING,
         **options: Any,
     ) -> None:
         self.model, self.draws, self.sampling = model, draws, sampling
-        self.least_saving = least_saving
+        self.min_saving = min_saving
         self._options = options
         self.device = input_device(model)
         parts_of(model)  # seen before draws are added to what its projections put out
@@ -150,7 +150,7 @@ class Scorer:
         beyond = self._rescaling.beyond if self._rescaling else max(lengths.values(), default=0)
         sharing = {index for index, length in lengths.items() if self.shares_prefixes and length <= beyond}
         ends = {index: responses[index].prompt_end for index in lengths}
-        roots = divide({index: responses[index].identity for index in sharing}, ends, self.least_saving)
+        roots = divide({index: responses[index].identity for index in sharing}, ends, self.min_saving)
         alone = [Node(0, length, (index,)) for index, length in lengths.items() if index not in sharing]
         yield from self._in_turn([*alone, *roots], ())
 

@@ -37,7 +37,7 @@ _ADAPTERS_TOGETHER = 4  # in a step
 _TASK = "token_embed"
 _FAR = "{}, vLLM's predictions are {:.2g} nats a token from those of transformers"
 _ROUNDING = 3.0  # times what rounding does under the mean weights, it may do under a draw
-_LEAST = 1e-4  # nats: what it may do under a draw in any case
+_UNSEEN = 1e-4  # nats: what it may do under a draw in any case
 
 
 class VllmScorer(Scorer):
@@ -178,7 +178,7 @@ class VllmScorer(Scorer):
             raise self._refusal(_FAR.format("under the mean weights", rounding))
         for one, other in zip(drawn, adapted, strict=True):
             off = distance(one, other)
-            if not off <= min(allowed, max(distance(one, own) / 2, _ROUNDING * rounding, _LEAST)):
+            if not off <= min(allowed, max(distance(one, own) / 2, _ROUNDING * rounding, _UNSEEN)):
                 raise self._refusal(_FAR.format("under a draw", off))
 
     def _log_probabilities(self, states: Tensor) -> list[Tensor]:
