@@ -90,7 +90,7 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
             for cells in reader:
                 if len(cells) == len(names):
                     row = dict(zip(names, (cell or None for cell in cells), strict=True))
-                    labels = {name: _json_or_text(text.lower(), text) for name in _LABELS if (text := row.get(name))}
+                    labels = {name: _json_or_text(cell.lower(), cell) for name in _LABELS if (cell := row.get(name))}
                     yield line, row | labels
                 elif cells:
                     yield line, RecordError(f"has {len(cells)} cells, but the first row has {len(names)}", source, line)

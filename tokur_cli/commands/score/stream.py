@@ -104,7 +104,8 @@ class ScoreStream:
         key: Callable[[Record | RecordError], str | None] | None = None
         if over_samples(needs, baselines):
             items, key = standing_together(items), question_key()
-        for window in windows(items, sizes, key):
+        cut: Iterator[list[Record | RecordError]] = windows(items, sizes, key)
+        for window in cut:
             wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
             self._progress.advance(len(window) - sum(wanted))
             if any(wanted):

@@ -79,7 +79,9 @@ class Labeller:
                 if isinstance(one, Refused):
                     yield None  # those after it wait until it is known whether bad ones are skipped
 
-        for batch in windows(taken(), itertools.repeat(window), bytes_of=lambda one: size_of(one.record)):
+        batches: Iterator[list[Labelled | Refused]]
+        batches = windows(taken(), itertools.repeat(window), bytes_of=lambda one: size_of(one.record))
+        for batch in batches:
             self._settle([one for one in batch if isinstance(one, Labelled)])
             yield from batch
 

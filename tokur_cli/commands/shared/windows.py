@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import WINDOW_BYTES, size_of
@@ -24,8 +24,8 @@ def window_sizes(largest: int) -> Iterator[int]:
 def windows(
     items: Iterable[T | None],
     sizes: Iterator[int],
-    key: Callable[[T], object] | None = None,
-    bytes_of: Callable[[T], int] = size_of,
+    key: Callable[[Any], object] | None = None,
+    bytes_of: Callable[[Any], int] = size_of,
 ) -> Iterator[list[T]]:
     """Cut a stream into windows, which end early where text is long or the stream pauses (None), ends or fails.
 

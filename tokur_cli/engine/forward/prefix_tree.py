@@ -140,7 +140,8 @@ class PrefixTree:
         same = [end == piece[0] <= agreed for piece, end in zip(self._pieces, ends, strict=False)]
         known = [*same, False].index(False)
         del self._pieces[known:]
-        for layer in self._cache.layers:
+        layers: list[Any] = self._cache.layers
+        for layer in layers:
             if layer.keys is not None:  # else it attends to another's
                 layer.keys, layer.values = layer.keys[:, :, : self.end], layer.values[:, :, : self.end]
         self._identity = identity[: ends[-1]]
@@ -151,7 +152,8 @@ class PrefixTree:
     def cache(self, rows: int) -> Cache:
         """Return a cache from which so many rows go on, under each of the 1 + M."""
         cache = empty_cache(self.model)
-        for place, layer in enumerate(self._cache.layers):
+        layers: list[Any] = self._cache.layers
+        for place, layer in enumerate(layers):
             if layer.keys is not None:
                 cache.layers[place] = _LeafLayer(layer.keys, layer.values, rows)
         return cache
@@ -174,6 +176,9 @@ class _LeafLayer(DynamicLayer):
         values: the same of the values.
         rows: B, of each of the 1 + M.
     """
+
+    keys: Tensor
+    values: Tensor
 
     def __init__(self, keys: Tensor, values: Tensor, rows: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

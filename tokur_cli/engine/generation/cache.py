@@ -65,10 +65,12 @@ class RollingLayer(DynamicLayer):
     """One layer's keys and values, in storage with rows and columns to spare: (rows, heads, columns, d) each."""
 
     storage: tuple[Tensor, ...]
+    keys: Tensor
+    values: Tensor
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write the next columns and return all of them."""
-        rows, _, first, _ = self.keys.shape
+        rows, first = self.keys.shape[0], self.keys.shape[2]
         self.use(rows, first + key_states.shape[-2])
         self.keys[:, :, first:], self.values[:, :, first:] = key_states, value_states
         return self.keys, self.values
@@ -98,7 +100,7 @@ class RollingLayer(DynamicLayer):
         self.use(count, columns)
 
 
-class RollingStateLayer(RollingLayer, StateAndKeysLayer):
+class RollingStateLayer(RollingLayer, StateAndKeysLayer):  # type: ignore[misc,override]
     """One layer's keys and values, and the states that it has besides."""
 
 
@@ -130,7 +132,7 @@ class KVCache:
     @property
     def _columns(self) -> int:
         """Columns in use; 0 where no layer has any."""
-        layers = self._cache.layers if self._cache else ()
+        layers: Sequence[Any] = self._cache.layers if self._cache else ()
         return next((layer.keys.shape[2] for layer in layers if _has_columns(layer)), 0)
 
     def prefill(self, texts: Sequence[Sequence[int]], prompt_lengths: Sequence[int]) -> tuple[list[KeptText], Tensor]:
@@ -208,7 +210,8 @@ class KVCache:
         places = (weights * len(lengths) + torch.arange(len(kept))).flatten()
         used = max(self._lengths[kept].tolist(), default=0)
         columns = max([used if self._columns - used >= _SPARE else self._columns, *lengths.tolist()])
-        for layer in self._cache.layers:
+        layers: list[Any] = self._cache.layers
+        for layer in layers:
             if _has_columns(layer):
                 layer.arrange(rows, places, used, count, columns, self.num_weights * more)
             for states, place, state in _states(layer):

@@ -112,8 +112,8 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     listed = (logprobs.get("content") or logprobs.get("tokens")) if isinstance(logprobs, dict) else None
     if not isinstance(listed, list):
         return {}
-    texts = [token.get("token") if isinstance(token, dict) else token for token in listed]
-    texts = [text for text in texts if isinstance(text, str)]
+    tokens = [token.get("token") if isinstance(token, dict) else token for token in listed]
+    texts = [text for text in tokens if isinstance(text, str)]
     if len(texts) < len(listed):
         return {}
     ids = [_TOKEN_ID.fullmatch(text) for text in texts]
@@ -124,11 +124,11 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
 
 def _string(token: dict[str, Any]) -> str | list[int]:
     """Return a token's text, or its bytes where they are not whole characters."""
-    data = token.get("bytes")
+    data: Any = token.get("bytes")
     try:
         return bytes(data).decode() if is_bytes(data) else str(token["token"])
     except UnicodeDecodeError:
-        return data
+        return list(data)
 
 
 # --- layouts ---

@@ -49,6 +49,7 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
         RecordError: there are none, or they are no log-probabilities of this response's tokens.
     """
     what, found = _find(record)
+    rows: Any
     if isinstance(found, dict) and isinstance(found.get("tokens"), list):
         rows = _rows_of_completions(record, what, found)
     else:
