@@ -12,7 +12,8 @@ _DIGITS = (
 )
 # "7 boxes * 9 cookies / box = " in front of what a calculation comes to: amounts, each with a link to the next.
 _TERM = re.compile(
-    rf"(?<![A-Za-z0-9_.)\]}}])(?:[-−]\s?)?(?:\\?[{CURRENCY}]\s?)?-?(?:(?=[\d.]){_DIGITS}(?<=\d)|\\frac\{{\d+\}}\{{\d+\}})"
+    rf"(?<![A-Za-z0-9_.)\]}}])(?:[-−]\s?)?(?:\\?[{CURRENCY}]\s?)?"
+    rf"-?(?:(?=[\d.]){_DIGITS}(?<=\d)|\\frac\{{\d+\}}\{{\d+\}})"
     r"(?:\^(?:\d+|\{\d+\})|[²³]|!(?=\s*[-+*/×·=\\])|\s?(?:\\?%|percent\b))?(?:\^(?:\{\\circ\}|\\circ)|°)?"
     r"|\([-−+*/×÷\d\s.,$%]*\d[-−+*/×÷\d\s.,$%]*\)"
 )

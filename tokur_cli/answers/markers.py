@@ -163,7 +163,8 @@ class Marker:
 
 
 _FINAL = re.compile(
-    r"(?i)final|endg|schluss|definit|ostateczn|konečn|окончат|итог|остаточ|最终|最后|最終|最後|최종|cuối|nihai|akhir|अंतिम|نهائي|สุดท้าย|סופית|τελικ|slutlig|eind"
+    r"(?i)final|endg|schluss|definit|ostateczn|konečn|окончат|итог|остаточ|"
+    r"最终|最后|最終|最後|최종|cuối|nihai|akhir|अंतिम|نهائي|สุดท้าย|סופית|τελικ|slutlig|eind"
 )
 
 

@@ -83,5 +83,6 @@ def typed(value: Any, kind: Any, name: str = "it") -> Any:
         for each in wanted:
             if each.name not in value and each.default is MISSING and each.default_factory is MISSING:
                 raise ValueError(f'"{each.name}" is missing')
-        return kind(**{key: typed(item, hints[key], f'"{key}"') for key, item in value.items()})  # type: ignore[operator]
+        values = {key: typed(item, hints[key], f'"{key}"') for key, item in value.items()}
+        return kind(**values)  # type: ignore[operator]
     raise ValueError(f"{name} should be {getattr(kind, '__name__', kind) if origin is None else kind}")

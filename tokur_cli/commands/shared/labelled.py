@@ -128,7 +128,7 @@ class Labeller:
 def told_unmarked(count: int) -> str:
     """Return what to tell of ``count`` unmarked responses that count as incorrect."""
     responses = f"{count:,} responses" if count > 1 else "1 response"
-    return f'{responses} without a marked answer ("The answer is …") count as incorrect beside words as reference'
+    return f'{responses} without a marked answer ("The answer is …"), incorrect beside words as reference'
 
 
 def graded(labelled: Labelled) -> Record:
