@@ -63,7 +63,7 @@ def check_files(inputs: Iterable[str], outputs: Sequence[str]) -> None:
         written.add(file)
         is_inside = os.path.isfile(path) and not path.endswith(".jsonl") and any(one in read for one in _lineage(path))
         if path != STDIN and (file in within or is_inside):
-            raise UsageError(f"{path}: is also an input, or holds one, and would be written over: give another name")
+            raise UsageError(f"{path}: is also an input, or holds one, and would be overwritten: give another name")
 
 
 def check_target(path: str | None, *, force: bool, resume: bool | None = None) -> None:

@@ -19,7 +19,7 @@ class Quantity:
         orientation: ``uncertainty`` when high values mean unsure, ``confidence`` when high values mean sure.
         unit: what it is measured in.
         aggregate: what several tokens, such as those of a step, are compared by: ``sum`` where each further token can
-            only add doubt, as with uncertainties and log-probabilities; ``mean`` where it can only add confidence.
+            only add uncertainty, as with uncertainties and log-probabilities; ``mean`` where it can only lower it.
         mean: the score of a whole response that is its mean over the tokens; empty if there is none.
         sum: the one that is its sum.
         of_draws: whether it takes draws of the weights.
@@ -56,6 +56,6 @@ class Quantity:
         """1 for a confidence, −1 for an uncertainty."""
         return 1 if self.orientation == "confidence" else -1
 
-    def doubt(self, value: float) -> float:
+    def uncertainty(self, value: float) -> float:
         """Return the value turned so that more is less sure."""
         return value if self.orientation == "uncertainty" else -value

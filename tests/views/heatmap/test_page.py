@@ -85,7 +85,7 @@ def test_page_has_the_values_steps_and_least_certain_tokens_of_the_record(make):
         assert tokens["marks"][place] == "".join(marks)
         top = least_certain(response, cells, scale.quantity, 5)
         assert tokens["top"][place] == [[one.cell, one.token] for one in top]
-        assert head["doubts"][place] == pytest.approx(scale.quantity.doubt(sum(values)))
+        assert head["uncertainties"][place] == pytest.approx(scale.quantity.uncertainty(sum(values)))
         assert tokens["least"][place] == response.least_certain_step(scale.quantity)
         sums = [scale.format(step.sums[scale.quantity.name].total) for step in response.steps]
         assert tokens["sums"][place] == sums

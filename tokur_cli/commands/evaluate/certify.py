@@ -50,7 +50,7 @@ def write_certificate(
     target: EvaluationOutput,
 ) -> None:
     """Find what these labels certify and write it; what cannot be certified ends in an error that says what could."""
-    assert options.most_wrong is not None
+    assert options.risk is not None
     scores = choose_scores(by or DEFAULT_SCORE)
     if len(scores) > 1:
         raise UsageError(f"--certify goes by one score, and --by {by} names {len(scores)}; p_correct is one of several")
@@ -68,7 +68,7 @@ def write_certificate(
         raise TokurError("--certify takes one run: put its files together, or leave out the records of other seeds")
     for line in questions.notes():
         say(COMMAND, line)
-    certificate = find(questions, options.most_wrong, options.doubt)
+    certificate = find(questions, options.risk, options.delta)
     with writing_whole(target.path or STDIN) as file:
         if target.is_table:
             with table_console(file) as console:

@@ -41,7 +41,7 @@ def evaluate(
     """
     if len({_file(path) for path in paths}) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
-    if certify.most_wrong is not None:
+    if certify.risk is not None:
         from tokur_cli.commands.evaluate.certify import write_certificate
 
         write_certificate(paths, source, certify, fit.by, labels, target)

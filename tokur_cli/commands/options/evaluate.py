@@ -169,12 +169,7 @@ class CertifyOptions:
                 raise UsageError(f"{option} {value:g}: give a share between 0% and 100%")
 
     @property
-    def most_wrong(self) -> float | None:
-        """The fraction of the answers given that may be wrong, in (0, 1); None where nothing is certified."""
-        return self.risk
-
-    @property
-    def doubt(self) -> float:
+    def delta(self) -> float:
         """The probability that it does not hold, in (0, 1)."""
         return round(1 - self.confidence, 12)
 

@@ -154,7 +154,7 @@ class BackendOptions:
         Option(metavar="NAME", help="transformers, or vllm (--sampling shared or joint)."),
     ] = "transformers"
     max_memory: Annotated[
-        float | None, Rare(), Option(min=0.0, metavar="GIB", help="For keys and values. Default: half of what is free.")
+        float | None, Rare(), Option(min=0.0, metavar="GIB", help="For keys and values. Default: half of free memory.")
     ] = None
     tensor_parallel_size: Annotated[int, Option(min=1, metavar="N", help="GPUs over which vLLM divides the model.")] = 1
 

@@ -14,7 +14,7 @@ from tokur_cli.records.errors import UsageError
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.outputs import check_target
 
-_FIELDS = "Where question, response, reference and id stand (dots reach inward)."
+_FIELDS = "Where question, response, reference and id stand (a.b.0 reaches into objects and lists)."
 
 
 @dataclass(frozen=True)

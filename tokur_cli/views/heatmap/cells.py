@@ -34,7 +34,7 @@ class Cell:
     def value(self, values: Sequence[float | None], quantity: Quantity) -> float | None:
         """Return the value of the cell's least certain token, as scales are of single tokens; None if it has none."""
         known = [value for token in self.tokens if (value := values[token]) is not None]
-        return max(known, key=quantity.doubt, default=None)
+        return max(known, key=quantity.uncertainty, default=None)
 
 
 def cells_of(response: str, spans: Sequence[tuple[int, int]]) -> list[Cell]:

@@ -123,7 +123,7 @@ def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, 
         ),
         "scores": [_scores_data(leading), _scores_data(others)],
         "length": len(response.response),
-        "doubts": [response.sums[scale.quantity.name].doubt(scale.quantity) for scale in scales],
+        "uncertainties": [response.sums[scale.quantity.name].uncertainty(scale.quantity) for scale in scales],
     }
 
 
@@ -172,8 +172,8 @@ def _sums_data(response: HeatmapResponse, scale: Scale) -> list[str] | None:
     quantity = scale.quantity
     if len(response.steps) < 2 or response.least_certain_step(quantity) is None:
         return None
-    doubts = [step.sums[quantity.name].doubt(quantity) for step in response.steps]
-    return ["–" if doubt is None else scale.format(quantity.doubt(doubt)) for doubt in doubts]
+    values = [step.sums[quantity.name].uncertainty(quantity) for step in response.steps]
+    return ["–" if value is None else scale.format(quantity.uncertainty(value)) for value in values]
 
 
 def _others_data(others: Alternatives) -> list[Any]:

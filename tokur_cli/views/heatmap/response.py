@@ -57,10 +57,10 @@ class Sums(NamedTuple):
     total: float | None
     mean: float | None
 
-    def doubt(self, quantity: Quantity) -> float | None:
+    def uncertainty(self, quantity: Quantity) -> float | None:
         """Return the one of the two that the quantity compares by, turned so that more is less certain."""
         value = self.total if quantity.aggregate == "sum" else self.mean
-        return None if value is None else quantity.doubt(value)
+        return None if value is None else quantity.uncertainty(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ class HeatmapResponse:
 
     def least_certain_step(self, quantity: Quantity) -> int | None:
         """Return the index of the least certain step, the first of equals; None if no step has a value."""
-        doubts = [(step.sums[quantity.name].doubt(quantity), -index) for index, step in enumerate(self.steps)]
-        known = [(doubt, index) for doubt, index in doubts if doubt is not None]
+        values = [(step.sums[quantity.name].uncertainty(quantity), -index) for index, step in enumerate(self.steps)]
+        known = [(value, index) for value, index in values if value is not None]
         return -max(known)[1] if known else None
 
 
@@ -151,7 +151,9 @@ def least_certain(
     ranked: dict[int, Uncertain] = {}
     for index, cell in enumerate(cells):
         known = [
-            (quantity.doubt(value), -token, value) for token in cell.tokens if (value := values[token]) is not None
+            (quantity.uncertainty(value), -token, value)
+            for token in cell.tokens
+            if (value := values[token]) is not None
         ]
         if known:
             _, negated, value = max(known)
@@ -159,7 +161,7 @@ def least_certain(
             # A token that shares a character with its neighbour lies in two cells: keep the one with more of it.
             if token not in ranked or len(cell.text) > len(cells[ranked[token].cell].text):
                 ranked[token] = Uncertain(index, token, value)
-    return sorted(ranked.values(), key=lambda one: (-quantity.doubt(one.value), one.token))[:count]
+    return sorted(ranked.values(), key=lambda one: (-quantity.uncertainty(one.value), one.token))[:count]
 
 
 def context(cells: Sequence[Cell], at: int, width: int) -> tuple[str, str, str]:

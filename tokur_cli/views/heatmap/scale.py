@@ -46,8 +46,8 @@ class Scale:
 
     def step(self, value: float) -> int:
         """Return the step of a value, 0 (certain) to 7 (uncertain); off the scale it is the step at that end."""
-        distance = self.quantity.doubt(value - self.certain)
-        length = self.quantity.doubt(self.uncertain - self.certain)
+        distance = self.quantity.uncertainty(value - self.certain)
+        length = self.quantity.uncertainty(self.uncertain - self.certain)
         if distance <= 0:
             return 0
         if distance >= length:
@@ -56,9 +56,9 @@ class Scale:
 
     def beyond(self, value: float) -> int:
         """Return 1 for a value beyond the uncertain end, −1 for one beyond the certain end, 0 for one on the scale."""
-        if self.quantity.doubt(value) > self.quantity.doubt(self.uncertain):
+        if self.quantity.uncertainty(value) > self.quantity.uncertainty(self.uncertain):
             return 1
-        return -1 if self.quantity.doubt(value) < self.quantity.doubt(self.certain) else 0
+        return -1 if self.quantity.uncertainty(value) < self.quantity.uncertainty(self.certain) else 0
 
     def format(self, value: float) -> str:
         """Return the value with as many decimals as the scale needs."""

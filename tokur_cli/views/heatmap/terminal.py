@@ -243,8 +243,8 @@ def _steps(response: HeatmapResponse, scale: Scale, style: TerminalStyle, width:
     if len(steps) < 2:
         return []
     least = response.least_certain_step(quantity)
-    doubts = [step.sums[quantity.name].doubt(quantity) for step in steps]
-    order = sorted(range(len(steps)), key=lambda index: (doubts[index] is None, -(doubts[index] or 0)))
+    uncertainties = [step.sums[quantity.name].uncertainty(quantity) for step in steps]
+    order = sorted(range(len(steps)), key=lambda index: (uncertainties[index] is None, -(uncertainties[index] or 0)))
     shown = sorted(order if style.detail else order[:_STEPS_LISTED])
     rows = []
     for index in shown:

@@ -228,7 +228,7 @@ const FILTERS = {
 function arrange() {
   closeValues();
   const direction = { file: 0, uncertain: -1, certain: 1 }[$("order").value];
-  const key = ({ head }) => (head.doubts[quantity] === null ? direction * Infinity : head.doubts[quantity]);
+  const key = ({ head }) => (head.uncertainties[quantity] === null ? direction * Infinity : head.uncertainties[quantity]);
   const sorted = [...responses].sort((a, b) => (direction && direction * (key(a) - key(b))) || a.index - b.index);
   const sought = $("find").value.trim().toLowerCase();
   let count = 0;
