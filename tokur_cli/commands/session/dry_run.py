@@ -75,14 +75,16 @@ def count_records(
         invalid.finish(none_of=display_name(source.path))
         return
     counting = opened(first)
-    asked, questions, references = Questions(), set(), 0
+    questions: set[object] = set()
+    asked, references = Questions(), 0
     lengths: list[tuple[int, int]] = []
     for item in items:
         try:
             if isinstance(item, RecordError):
                 raise item
             length = counting.tokens(item)
-            questions.add(id(asked.of(item)))
+            question = asked.known(item)  # a log may not say it
+            questions.add(item.line if question is None else question.key)
             references += item.reference is not None
             lengths.append(length)
         except RecordError as error:
