@@ -261,3 +261,12 @@ def test_score_p_correct_is_scikit_learns_probability(run_tokur, tiny_folder, ca
         assert len(run.pop("calibration")) == 16
         assert run == before["tokur"]["run"]
         assert list(one["tokur"]["scores"]) == [*before["tokur"]["scores"], "p_correct"]
+
+
+@pytest.mark.parametrize("switch", [[], ["--dry-run"]])
+def test_score_names_the_model_that_records_of_another_are_parted_by(run_tokur, tiny_folder, tmp_path, switch):
+    rows = [{**row, "model": name} for row, name in zip(records(2), (str(tiny_folder), "c/d"), strict=True)]
+    code, _, err = run_tokur("score", write_lines(tmp_path / "two.jsonl", rows), *switch)
+    assert code == 1
+    assert "two.jsonl:2: is of the model c/d" in err
+    assert "part them, as with grep 'c/d', or take one -m MODEL" in err

@@ -17,7 +17,7 @@ from tokur_cli.commands.score.provenance import earlier_scores, has_prompt_ids
 from tokur_cli.commands.score.stream import ScoredLine, ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.digests import with_model_digests
-from tokur_cli.commands.shared.prompts import is_of, with_ids_of
+from tokur_cli.commands.shared.prompts import is_of, refuse_other_model, with_ids_of
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.posterior.settings import settings_of_draws
@@ -126,10 +126,10 @@ class RecordScorer:
     def _tokenize(self, record: Record) -> LocatedResponse | RecordError:
         session, name = self.session, self.model_name
         try:
-            if not is_of(record, name):
+            if self.of_records:
+                refuse_other_model(record, name)
+            elif not is_of(record, name):
                 other = record.computed("model")
-                if self.of_records:
-                    raise record.error(f"is of the model {other}, those before of {name}: give -m MODEL")
                 self._say_once(f"responses of {other} are scored by {name}: their text is tokenized again")
             for remark in session.form.remarks(with_ids_of(record, name), session.tokenizer):
                 self._say_once(remark)

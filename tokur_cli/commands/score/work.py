@@ -12,7 +12,7 @@ from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.session.work import Work
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.shared.prompts import PromptForm
+from tokur_cli.commands.shared.prompts import PromptForm, refuse_other_model
 from tokur_cli.commands.shared.windows import window_sizes, windows
 from tokur_cli.commands.workers.pool import InProcess, Pool
 from tokur_cli.engine.posterior.settings import settings_of_draws
@@ -54,6 +54,8 @@ class ScoreWork(Work):
         return ScoreStream(pool, self.scoring, progress, invalid)
 
     def count_tokens(self, session: Session, record: Record) -> tuple[int, int]:  # noqa: D102
+        if self.model.of_records:
+            refuse_other_model(record, session.description.name)
         tokens = session.tokenize(record).tokens
         return len(tokens.prompt_ids), len(tokens.response_ids)
 

@@ -165,6 +165,15 @@ def is_of(record: Record, model: str) -> bool:
     return record.computed("model") in (None, model)
 
 
+def refuse_other_model(record: Record, model: str) -> None:
+    """Raise a ``RecordError`` where a record names another model than those before it."""
+    if not is_of(record, model):
+        other = record.computed("model")
+        raise record.error(
+            f"is of the model {other}, those before of {model}: part them, as with grep '{other}', or take one -m MODEL"
+        )
+
+
 def with_ids_of(record: Record, model: str) -> Record:
     """Return the record as it is if its token ids are the model's, else a copy without them: its text counts then."""
     if is_of(record, model):
