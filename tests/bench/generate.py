@@ -71,7 +71,7 @@ def main():
     prompts = [row["tokur"]["prompt_token_ids"] for row in rows]
     questions = [{"id": row["id"], "question": row["question"]} for row in rows]
     tokur = Tokur("smollm2-135m-instruct", dtype=options.dtype)
-    settings = {"n": options.samples, "temperature": 0.8, "max_new_tokens": options.max_new_tokens}
+    settings = {"samples": options.samples, "temperature": 0.8, "max_new_tokens": options.max_new_tokens}
     settings |= {"guide": "eu"} if options.guide else {}
     made = []
 
