@@ -68,7 +68,7 @@ def test_check_files_takes_a_folder_for_what_is_in_it_but_for_records(names):
     [
         ("full", {}, "give --force to replace it, or another name"),
         ("full", {"resume": False}, "give --resume to continue it, --force to replace it"),
-        ("-", {"resume": True}, "--resume is about a file"),
+        ("-", {"resume": True}, "--resume needs -o FILE"),
         ("new", {"resume": True, "force": True}, "give one of the two"),
         ("new.gz", {}, "records are written uncompressed"),
         ("page.html", {}, "would hold text, no picture"),

@@ -77,7 +77,7 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
     """
     if path is None or path == STDIN:
         if resume or force:
-            raise UsageError(f"--{'resume' if resume else 'force'} is about a file that is written: give one")
+            raise UsageError(f"--{'resume' if resume else 'force'} needs -o FILE")
         return
     if resume and force:
         raise UsageError("--resume continues a file and --force replaces it: give one of the two")

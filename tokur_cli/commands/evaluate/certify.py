@@ -222,7 +222,7 @@ def find(labelled: LabelledQuestions, alpha: float, delta: float) -> Certificate
     having = {key: one for key, one in responses.items() if math.isfinite(one.value)}
     if not having:
         raise TokurError(
-            f"no record has both a label and the score {score.name}: run tokur score first, or name another with --by"
+            f"no record has both a label and the score {score.name}: score with it, or name another with --by"
         )
     values = np.array([one.value for one in having.values()], dtype=np.float64)
     wrong = np.array([one.label == 0.0 for one in having.values()], dtype=bool)

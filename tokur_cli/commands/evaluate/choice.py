@@ -71,9 +71,14 @@ def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[l
         return [name for name in names if name not in aside], aside
     asked = [score.name for score in _asked(options)]
     if options.scores not in (ALL, DEFAULT) and (missing := [name for name in asked if name not in having]):
-        raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")
+        raise TokurError(_unscored(missing))
     hidden = set(baselines(options)) - {*asked, SHARE}
     return [name for name in names if name not in hidden], []
+
+
+def _unscored(missing: Sequence[str]) -> str:
+    """Return the message about scores that no record has."""
+    return f"no record has {', '.join(missing)}: score again with tokur score --scores default,{','.join(missing)}"
 
 
 def aside_note(names: Sequence[str]) -> str:
@@ -91,4 +96,4 @@ def _check_spans(options: EvaluationOptions, having: Collection[str]) -> None:
         return
     known = {*having, *map(quantity_of, having)}
     if missing := [name for name in map(str.strip, options.scores.split(",")) if name not in known]:
-        raise TokurError(f"--scores: no record has {', '.join(missing)}: run tokur score first")
+        raise TokurError(_unscored(missing))

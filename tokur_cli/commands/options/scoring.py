@@ -228,14 +228,14 @@ class BaselineOptions:
     attempt_tokens: Annotated[int, Rare(), Option(min=1, metavar="N", help="Of an attempt, at most.")] = 64
     entailment: Annotated[
         Literal["nli", "judge"],
-        Option(metavar="HOW", help="What puts texts into a class: nli, or judge (the model itself)."),
+        Option(metavar="HOW", help="When two texts mean the same: nli, or judge (the model itself)."),
     ] = "nli"
     nli_model: Annotated[
         str | None, Rare(), Reads(), Option(metavar="MODEL", help="Default: microsoft/deberta-large-mnli.")
     ] = None
     similarity: Annotated[
         Literal["embedding", "nli", "jaccard"],
-        Option(metavar="HOW", help="How alike texts are: embedding, nli or jaccard (words)."),
+        Option(metavar="HOW", help="How text similarity is measured: embedding, nli or jaccard (words)."),
     ] = "embedding"
     similarity_model: Annotated[
         str | None, Rare(), Reads(), Option(metavar="MODEL", help="Default: all-minilm-l6-v2, embedded.")
