@@ -44,3 +44,15 @@ def blocks_of(readme: Path, of: str = "sh") -> list[Block]:
 def block_with(readme: Path, text: str) -> Block:
     """Return the block of a README whose commands hold a text."""
     return next(block for block in blocks_of(readme) if text in block.commands)
+
+
+def options_of(help_text: str) -> str:
+    """Return the options of a command's ``--help``, by their groups, as the reference lists them."""
+    groups: dict[str, list[str]] = {}
+    for line in help_text.splitlines():
+        if heading := re.fullmatch(r"([A-Z][^:]*):", line):
+            name = heading[1]
+        elif re.match(r"  -", line):
+            flags = re.findall(r"--[a-z][\w-]*", re.split(r"\s{2,}", line.strip())[0])
+            groups.setdefault(name, []).extend(f"`{flag}`" for flag in flags)
+    return "; ".join(f"{name.lower()} {' '.join(flags)}" for name, flags in groups.items())

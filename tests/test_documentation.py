@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from tests.readmes import READMES, ROOT, blocks_of, text_of
+from tests.readmes import READMES, ROOT, blocks_of, options_of, text_of
 from tokur_cli.app import app
 
 FRONT = Path("README.md")
@@ -65,3 +65,8 @@ def test_continuous_integration_installs_and_scores_as_the_front_page_says():
     assert picture.replace(".venv/bin/", "") in script
     (scoring,) = (line for line in blocks if line.endswith("> scored.jsonl"))
     assert scoring.partition(" >")[0] in script
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_reference_lists_the_options_of_a_commands_help(run_tokur, name):
+    assert f"- **{name}**: {options_of(run_tokur(name, '--help')[1])}.\n" in text_of(Path("samples/reference.md"))
