@@ -20,6 +20,7 @@ from transformers.pytorch_utils import Conv1D
 
 from tokur_cli.engine.forward.body import computing_device
 from tokur_cli.engine.model.errors import first_line
+from tokur_cli.engine.model.reordered import ReorderedLinear
 from tokur_cli.records.errors import TokurError, UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def is_plain(module: nn.Module) -> bool:
     """Tell whether a linear map holds its weight as it is: floating-point numbers, in an ordinary tensor."""
     if not isinstance(module, nn.Linear | Conv1D):
         return False
+    if isinstance(module, ReorderedLinear):
+        return True
     weight = module.weight
     return weight.dtype.is_floating_point and weight.dtype.itemsize > 1 and not is_traceable_wrapper_subclass(weight)
 
