@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from tokur_cli.engine.forward.batching import HalvingBatches, pad
 from tokur_cli.engine.forward.body import input_device, parts_of, run_body
-from tokur_cli.engine.forward.rope import rescaled_beyond
+from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.records.errors import TokurError, UsageError
 
 State = npt.NDArray[np.float32]
@@ -34,7 +34,7 @@ class LayerView:
     """
 
     def __init__(self, model: PreTrainedModel, layer: int | None, batch_tokens: int) -> None:
-        self.model, self.batches = model, HalvingBatches(batch_tokens, apart_from=rescaled_beyond(model))
+        self.model, self.batches = model, HalvingBatches(batch_tokens, apart_from=rescaling(model).beyond)
         self.device = input_device(model)
         parts_of(model)  # seen before its layers are listened to
         count: int = model.config.get_text_config(decoder=True).num_hidden_layers

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tokur_cli.engine.forward.batching import HalvingBatches, pad
 from tokur_cli.engine.forward.body import input_device, logits_from, run_body
-from tokur_cli.engine.forward.rope import rescaled_beyond
+from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.records.errors import TokurError
 
 TRUE_OR_FALSE = (("True", "False"), ("true", "false"), ("TRUE", "FALSE"), ("(A)", "(B)"), ("A", "B"))
@@ -76,7 +76,7 @@ class YesNoQuestion:
     """
 
     def __init__(self, model: PreTrainedModel, verbalizers: Sequence[Verbalizer], batch_tokens: int) -> None:
-        self.model, self.batches = model, HalvingBatches(batch_tokens, apart_from=rescaled_beyond(model))
+        self.model, self.batches = model, HalvingBatches(batch_tokens, apart_from=rescaling(model).beyond)
         self.device = input_device(model)
         # A sequence that goes on with "(" serves the forms that begin so and those that do not
         shared = {each.shared_ids for each in verbalizers}

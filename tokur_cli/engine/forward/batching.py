@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -14,8 +15,6 @@ from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 
 from tokur_cli.records.errors import TokurError
-
-__all__ = ["HalvingBatches", "available_bytes", "clear_device_cache", "is_out_of_memory", "pad"]
 
 Result = TypeVar("Result")
 
@@ -34,11 +33,11 @@ class HalvingBatches:
     Args:
         batch_tokens: positions in a batch; halved for good when memory does not suffice.
         make_room: gives up what can be computed again, when memory does not suffice.
-        apart_from: rows that are longer than this never stand beside others, see ``rescaled_beyond``; None for any.
+        apart_from: rows that are longer than this never stand beside others, see ``Rescaling``.
     """
 
     def __init__(
-        self, batch_tokens: int, make_room: Callable[[], object] = lambda: None, apart_from: int | None = None
+        self, batch_tokens: int, make_room: Callable[[], object] = lambda: None, apart_from: int = sys.maxsize
     ) -> None:
         self.batch_tokens = max(1, batch_tokens)
         self._make_room, self._apart_from = make_room, apart_from
@@ -73,7 +72,7 @@ class HalvingBatches:
             longest = lengths[order[0]]
             size = max(1, self.batch_tokens // (longest + before // _COLUMNS))
             shortest = min(_LIKE * longest, longest - _LIKE_TOKENS)
-            if self._apart_from is not None and before + longest > self._apart_from:
+            if before + longest > self._apart_from:
                 shortest = max(shortest, self._apart_from - before + 1)
             batch = [index for index in order[:size] if lengths[index] >= shortest]
             yield batch

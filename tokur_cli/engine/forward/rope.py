@@ -5,6 +5,7 @@ Rows of a batch must not decide on each other's numbers, so those within the len
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,19 +19,19 @@ class Rescaling:
     """How a rotary embedding changes.
 
     Args:
-        beyond: the length in positions.
+        beyond: the length in positions, ``sys.maxsize`` where it never does.
         is_dynamic: whether frequencies depend on the longest row of a pass and of those before it, as with dynamic NTK;
             LongRoPE has a second set of them.
         name: of the method.
     """
 
-    beyond: int
-    is_dynamic: bool
-    name: str
+    beyond: int = sys.maxsize
+    is_dynamic: bool = False
+    name: str = ""
 
 
-def rescaling(model: PreTrainedModel) -> Rescaling | None:
-    """Return how a model's rotary embedding changes with the length of a pass; None where it never does."""
+def rescaling(model: PreTrainedModel) -> Rescaling:
+    """Return how a model's rotary embedding changes with the length of a pass."""
     config = model.config.get_text_config(decoder=True)
     found = []
     rotary: dict[str, Any] = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
@@ -41,10 +42,4 @@ def rescaling(model: PreTrainedModel) -> Rescaling | None:
             everywhere = getattr(config, "original_max_position_embeddings", None)
             beyond = int(own or everywhere or config.max_position_embeddings)
             found.append(Rescaling(beyond, kind == "dynamic", _NAMES[kind]))
-    return min(found, key=lambda one: (one.beyond, not one.is_dynamic), default=None)
-
-
-def rescaled_beyond(model: PreTrainedModel) -> int | None:
-    """Return the length beyond which a model's rotary embedding changes; None for none."""
-    found = rescaling(model)
-    return found.beyond if found else None
+    return min(found, key=lambda one: (one.beyond, not one.is_dynamic), default=Rescaling())

@@ -34,7 +34,7 @@ from transformers.utils.generic import ModelOutput
 from tokur_cli.engine.forward.batching import pad
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, run_body
 from tokur_cli.engine.forward.hooks import Draws, perturbed
-from tokur_cli.engine.forward.rope import rescaled_beyond
+from tokur_cli.engine.forward.rope import rescaling
 
 _SPARE = 32  # columns that are allocated ahead, at fewest; as many may come before the longest response
 _LEAST_SAVING = 64  # positions: fewer are not worth a pass of their own
@@ -125,7 +125,7 @@ class KVCache:
         self.model, self.draws, self.stepwise = model, draws, stepwise
         self.device = input_device(model)
         self.num_weights = 1 + (draws.num_draws if draws else 0)
-        self._last_position = min(context_length or sys.maxsize, rescaled_beyond(model) or sys.maxsize) - 1
+        self._last_position = min(context_length or sys.maxsize, rescaling(model).beyond) - 1
         self._cache: Cache | None = None
         self._lengths = torch.zeros(0, dtype=torch.long)  # (R,) tokens of each response that are processed
 

@@ -14,10 +14,11 @@ from typing import Literal
 from weakref import WeakSet
 
 import torch
+from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.forward.batching import clear_device_cache, is_out_of_memory
+from tokur_cli.engine.forward.batching import is_out_of_memory
 from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.engine.generation.cache import KeptText, KVCache, columns_for, kept_bytes
 from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
@@ -322,7 +323,7 @@ class Decoder:
     def _refusal(self, request: DecodingRequest) -> TokurError | None:
         """Return the error of a request whose responses may reach where the rotary embedding changes."""
         length = len(request.prompt_ids) + self._limit(request)
-        if self._rescaling is None or length <= self._rescaling.beyond:
+        if length <= self._rescaling.beyond:
             return None
         return TokurError(
             f"prompt and response may have {length:,} tokens; with this model's {self._rescaling.name} RoPE, at most "

@@ -19,7 +19,7 @@ from tokur_cli.engine.forward.batching import HalvingBatches
 from tokur_cli.engine.forward.body import cache_argument, input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.forward.hooks import Draws, perturbed
 from tokur_cli.engine.forward.prefix_tree import MIN_SAVING, Ids, Node, PrefixTree, divide, shares_prefixes
-from tokur_cli.engine.forward.rope import rescaled_beyond, rescaling
+from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.engine.scoring.quantities import token_quantities
 from tokur_cli.records.errors import TokurError
 
@@ -97,7 +97,7 @@ class Scorer:
         self.shares_prefixes = shares_prefixes(model)
         self._tree = PrefixTree(model, self._forward)
         self._rescaling = rescaling(model)
-        self._batches = HalvingBatches(batch_tokens // self.num_rows, self._tree.clear, rescaled_beyond(model))
+        self._batches = HalvingBatches(batch_tokens // self.num_rows, self._tree.clear, self._rescaling.beyond)
 
     @property
     def batch_tokens(self) -> int:
@@ -123,7 +123,7 @@ class Scorer:
         """
         asked = [True] * len(responses) if wanted is None else wanted
         lengths = {index: response.length for index, response in enumerate(responses)}
-        if self._rescaling and self._rescaling.is_dynamic:
+        if self._rescaling.is_dynamic:
             name, beyond = self._rescaling.name, self._rescaling.beyond
             for index in [index for index, length in lengths.items() if length > beyond]:
                 del lengths[index]
@@ -147,8 +147,8 @@ class Scorer:
             responses: a window of the stream.
             lengths: of those that are scored, by index.
         """
-        beyond = self._rescaling.beyond if self._rescaling else max(lengths.values(), default=0)
-        sharing = {index for index, length in lengths.items() if self.shares_prefixes and length <= beyond}
+        within = {index for index, length in lengths.items() if length <= self._rescaling.beyond}
+        sharing = within if self.shares_prefixes else set()
         ends = {index: responses[index].prompt_end for index in lengths}
         roots = divide({index: responses[index].identity for index in sharing}, ends, self.min_saving)
         alone = [Node(0, length, (index,)) for index, length in lengths.items() if index not in sharing]

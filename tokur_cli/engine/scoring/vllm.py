@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 
-from tokur_cli.engine.forward.batching import clear_device_cache, is_out_of_memory
+from tokur_cli.engine.forward.batching import is_out_of_memory
 from tokur_cli.engine.forward.body import logits_from
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.forward.prefix_tree import Node
