@@ -42,3 +42,18 @@ def test_records_bad_records_of_one_kind_are_said_once_and_counted(run_tokur, tm
     lines = [line for line in err.splitlines() if "is a number" in line]
     assert [line.count("in.jsonl:2:") for line in lines] == [1, 0]
     assert "and 4 more with the same reason" in lines[1]
+
+
+def test_records_generate_asks_the_question_of_a_row_of_samples_once(run_tokur, tmp_path, tiny_folder):
+    rows = [
+        {"question": "7*10?", "samples": ["70", "71", "72"], "answer": "#### 70"},
+        {"question": "7*11?", "answer": "#### 77"},
+    ]
+    path = write_lines(tmp_path / "in", rows)
+    code, out, err = run_tokur("generate", "-m", tiny_folder, "--max-new-tokens", "3", path)
+    assert code == 0, err
+    made = [json.loads(line) for line in out.splitlines()]
+    assert [(row["question"], row.get("reference"), "samples" in row) for row in made] == [
+        ("7*10?", "70", True),
+        ("7*11?", "77", False),
+    ]

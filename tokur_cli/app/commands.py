@@ -157,11 +157,13 @@ def score(
     """
     source = replace(source, path=input_path(responses))
     if logged.from_logprobs:
-        from tokur_cli.commands.score.logged import count_logged, score_logged
-
         if dry_run.dry_run:
-            count_logged(source)
+            from tokur_cli.commands.session.dry_run import dry_run as count
+
+            count(source, None)
         else:
+            from tokur_cli.commands.score.logged import score_logged
+
             score_logged(source, scoring, target)
         return
     from tokur_cli.commands.score.work import ScoreWork

@@ -127,7 +127,6 @@ class Tokur:
             stream = work.stream(pool, progress, InvalidRecords(work.command, skip=False))
             for line in stream.lines(items, none_written):
                 yield json.loads(line)
-            stream.finish()
 
     def _pipeline(self, work: Work, progress: Progress) -> Pipeline:
         """Return what does a work; what scores is kept, as is the model."""

@@ -43,7 +43,7 @@ def test_logged_tokens_count_once_and_records_without_them_are_counted(run_tokur
     code, out, err = run_tokur("score", *batch(tmp_path, tiny_folder, CHOICES))
     assert code == 0, err
     assert err.count("\n") == 1
-    assert "2 responses were tokenized again" in err
+    assert "some responses are tokenized again" in err
     scored = parsed(out)
     ids = scored[0]["tokur"]["token_ids"]
     assert (len(ids), ids[-1]) == (3, END)
@@ -73,7 +73,7 @@ def test_logged_tokens_what_vllm_wrote_is_scored_by_the_ids_that_vllm_reports(ru
     options = ["--requests", DATA / "vllm_logprobs_requests.jsonl", "--dtype", "float32", "--scores", "ll"]
     code, out, err = run_tokur("score", given, *options)
     assert code == 0, err
-    assert err.startswith("tokur score: 2 responses were tokenized again")
+    assert "some responses are tokenized again" in err
     scored = parsed(out)
     for record, choice, ids, is_told in zip(scored, choices, reported, told, strict=True):
         assert record["tokur"].get("token_ids") == (ids if is_told else None)
@@ -83,6 +83,6 @@ def test_logged_tokens_what_vllm_wrote_is_scored_by_the_ids_that_vllm_reports(ru
     for choice in choices:
         choice["logprobs"] = None
     code, out, err = run_tokur("score", write_lines(tmp_path / "bare.jsonl", log), *options)
-    assert f"{len(choices)} responses were tokenized again" in err
+    assert "some responses are tokenized again" in err
     anew = [len(record["tokur"]["tokens"]["logprob"]) for record in parsed(out)]
     assert anew != list(map(len, reported)), "the log holds responses that tokenize otherwise"

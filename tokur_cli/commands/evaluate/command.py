@@ -24,6 +24,7 @@ from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.views.tables import latex, print_table, table_console
 
 COMMAND = "evaluate"
+_UNLABELLED = "no record has a label: --label-field and --reference-field name the fields that have one"
 
 
 def evaluate(
@@ -123,7 +124,7 @@ def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutp
 
 def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
     if not results.overall.records:
-        raise TokurError("; ".join(["no record has a label", *left_out(results)]))
+        raise TokurError("; ".join([_UNLABELLED, *left_out(results)]))
     for line in (*left_out(results), *reasons(results)):
         say(COMMAND, line)
     without = sum(name is None for run in runs for name in run.group)

@@ -16,7 +16,7 @@ from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.provenance import settings_of as settings_of_scores
 from tokur_cli.commands.score.stream import ScoreStream
 from tokur_cli.commands.session.session import Session
-from tokur_cli.commands.session.work import AlreadyWritten, none_written
+from tokur_cli.commands.session.work import AlreadyWritten, Stream, none_written
 from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
@@ -89,8 +89,8 @@ class PromptMaker:
             return item.error(str(error))
 
 
-class GenerateStream:
-    """Takes questions through the decoders of a pool and, as records, back in the input's order; see ``Stream``.
+class GenerateStream(Stream):
+    """Takes questions through the decoders of a pool and, as records, back in the input's order.
 
     Args:
         session: what makes the prompts; its model need not have its weights here.
@@ -137,16 +137,11 @@ class GenerateStream:
         responses = self._responses(items, already_written)
         if self._scoring is not None:
             yield from self._scoring.lines(responses, none_written)
-            return
-        for item in self._invalid.good(responses):
-            if item is not None:
-                yield item.encode()
-                self._progress.advance(1, len(item.token_ids or ()))
-
-    def finish(self) -> None:
-        """Say how it went."""
-        if self._scoring is not None:
-            self._scoring.finish()
+        else:
+            for item in self._invalid.good(responses):
+                if item is not None:
+                    yield item.encode()
+                    self._progress.advance(1, len(item.token_ids or ()))
         for stats in (self._guidance_stats, self._sampling_stats):
             stats.report(self._progress.command)
 

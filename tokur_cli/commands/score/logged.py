@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import accumulate, groupby
-from typing import Any
+import re
+from collections.abc import Sequence
+from itertools import accumulate, groupby, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.score.alternatives import NEARLY_CERTAIN, rounded
 from tokur_cli.commands.score.provenance import settings_of
-from tokur_cli.commands.session.dry_run import Counting, count_records
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
@@ -74,12 +74,6 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
     invalid.finish(none_of=None if good else display_name(source.path))
 
 
-def count_logged(source: InputOptions) -> None:
-    """Print what such a run would read: every response's log-probabilities are looked at."""
-    counting = Counting({}, lambda record: (0, len(logged_logprobs(record))), lambda lengths: None)
-    count_records(source, COMMAND, ("response",), lambda _: counting)
-
-
 def _computable(score: Score) -> bool:
     return set(score.needs) <= _FEATURES
 
@@ -132,14 +126,8 @@ def _offsets(record: Record, response: str, tokens: Sequence[LoggedToken]) -> li
     Text around the response (white space that was stripped, a stop string that was cut off) gets empty spans.
     """
     text, wanted = b"".join(token.text for token in tokens), response.encode("utf-8")
-    decoded = text.decode("utf-8", "replace")
-    space = len(decoded) - len(decoded.lstrip())
-    first = 0 if text.startswith(wanted) else space
-    if decoded.startswith(response, first):
-        place: Callable[[int], int] = lambda index: min(max(index - first, 0), len(response))  # noqa: E731
-    elif (aligned := _beside_reasoning(response, decoded)) is not None:
-        place = aligned
-    else:
+    pieces = _pieces(response, text.decode("utf-8", "replace"), is_whole=text.startswith(wanted))
+    if not pieces:
         if all(is_token_id(token.text.decode("utf-8", "replace")) for token in tokens):
             raise record.error("its log-probabilities name tokens by their ids: ask vLLM for them as text")
         if spans := _spans_around_replaced(response, tokens):
@@ -148,6 +136,11 @@ def _offsets(record: Record, response: str, tokens: Sequence[LoggedToken]) -> li
             "its log-probabilities are of another text than its response: was reasoning cut off from it, or a call of "
             "a tool?"
         )
+
+    def place(index: int) -> int:
+        piece = next((one for one in reversed(pieces) if one.start <= index), pieces[0])
+        return piece.place + min(max(index - piece.start, 0), piece.length)
+
     begins = np.array([byte & 0xC0 != 0x80 for byte in text], dtype=np.int64)  # where characters begin
     count = np.concatenate([[0], np.cumsum(begins)])  # characters that have begun before each byte
     ends = list(accumulate(len(token.text) for token in tokens))
@@ -158,55 +151,56 @@ def _offsets(record: Record, response: str, tokens: Sequence[LoggedToken]) -> li
     return spans
 
 
-def _beside_reasoning(response: str, text: str) -> Callable[[int], int] | None:
-    """Return where each character of the tokens' text stands in a response whose reasoning came in a field of its own.
+class _Piece(NamedTuple):
+    """Where characters of the tokens' text, from ``start``, stand in the response, from ``place``."""
 
-    The tokens are of both, with whatever the model wrote around its reasoning, or of the content alone. None where they
-    are of neither.
+    start: int
+    place: int
+    length: int
+
+
+def _pieces(response: str, text: str, *, is_whole: bool) -> list[_Piece]:
+    """Return the pieces of the tokens' text that a response is made of, in order; none if it is of another text.
+
+    The text is the response with white space around it or, where reasoning came in a field of its own, the reasoning
+    and the content, with whatever the model wrote around them, or the content alone.
     """
+    first = 0 if is_whole else len(text) - len(text.lstrip())
+    if text.startswith(response, first):
+        return [_Piece(first, 0, len(response))]
     thought, ends, content = response.removeprefix(THINK_BEGINS).partition(THINK_ENDS)
-    if not response.startswith(THINK_BEGINS) or not ends:
-        return None
+    if not (response.startswith(THINK_BEGINS) and ends and content):
+        return []
+    after = len(response) - len(content)
     begin = text.find(thought)
     answer = text.find(content, begin + len(thought)) if begin >= 0 else -1
-    if answer < 0:
-        begin, answer = -1, text.find(content)
-    around = text[: max(begin, 0)] + (text[begin + len(thought) : answer] if begin >= 0 else text[:answer])
-    if answer < 0 or not content or len(around.strip()) > _MOST_TAGS:
-        return None
-    after = len(response) - len(content)
-
-    def place(index: int) -> int:
-        if index >= answer:
-            return min(after + index - answer, len(response))
-        if begin < 0:
-            return after
-        return min(max(len(THINK_BEGINS) + index - begin, 0), after)
-
-    return place
+    if answer >= 0:
+        around = text[:begin] + text[begin + len(thought) : answer]
+        pieces = [_Piece(begin - len(THINK_BEGINS), 0, after), _Piece(answer, after, len(content))]
+    else:
+        answer = text.find(content)
+        around = text[: max(answer, 0)]
+        pieces = [_Piece(answer, after, len(content))]
+    return pieces if answer >= 0 and len(around.strip()) <= _MOST_TAGS else []
 
 
 def _spans_around_replaced(response: str, tokens: Sequence[LoggedToken]) -> list[tuple[int, int]] | None:
-    """Return the tokens' spans where the service wrote U+FFFD for each part of a character; None if it did not.
+    """Return the tokens' spans where the service wrote U+FFFD for each byte of a character; None if it did not.
 
     Such tokens that follow each other share the span between their neighbours.
     """
     texts = [token.text.decode("utf-8", "replace") for token in tokens]
     runs = [(replaced, list(run)) for replaced, run in groupby(texts, lambda text: _REPLACED in text)]
+    sizes = [sum(map(len, run)) for _, run in runs]
+    patterns = [
+        f"(.{{1,{size}}}?)" if replaced else f"({re.escape(''.join(run))})"
+        for (replaced, run), size in zip(runs, sizes, strict=True)
+    ]
+    found = re.fullmatch("".join(patterns), response, re.DOTALL)
+    if found is None:
+        return None
     spans: list[tuple[int, int]] = []
-    start = 0
-    for (replaced, run), (_, following) in zip(runs, [*runs[1:], (False, [])], strict=True):
-        text, after = "".join(run), "".join(following)
-        if replaced:
-            end = response.find(after, start + 1, start + len(text) + len(after)) if after else len(response)
-            if not start < end <= start + len(text):
-                return None
-            spans += [(start, end)] * len(run)
-        else:
-            if not response.startswith(text, start):
-                return None
-            ends = [start + size for size in accumulate(map(len, run))]
-            spans += zip([start, *ends], ends, strict=False)
-            end = ends[-1]
-        start = end
-    return spans if start == len(response) else None
+    for group, (replaced, run) in enumerate(runs, start=1):
+        ends = [found.start(group) + size for size in accumulate(map(len, run))]
+        spans += [found.span(group)] * len(run) if replaced else pairwise([found.start(group), *ends])
+    return spans

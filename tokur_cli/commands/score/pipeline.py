@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from tokur_cli import __version__
 from tokur_cli.commands.baselines.baselines import Baselines
 from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
@@ -109,10 +107,8 @@ class RecordScorer:
             if isinstance(outcome, RecordError):
                 yield place, outcome
                 continue
-            retokenized = self._is_retokenized(outcome)
             self._add_results(outcome)
-            line, tokens = outcome.record.encode(), len(outcome.located.offsets)
-            yield place, ScoredLine(line, tokens, retokenized, _entropies(outcome.quantities))
+            yield place, ScoredLine(outcome.record.encode(), len(outcome.located.offsets))
 
     def _with_features(
         self, outcomes: Iterable[tuple[int, ScoredResponse | RecordError]], skip_invalid: bool
@@ -134,16 +130,14 @@ class RecordScorer:
             for remark in session.form.remarks(with_ids_of(record, name), session.tokenizer):
                 self._say_once(remark)
             located = session.tokenize(record)
+            is_written_by_it = record.computed("model") is not None or record.token_strings is not None
+            if not located.exact and is_written_by_it and is_of(record, name):
+                self._say_once("some responses are tokenized again, perhaps not into the tokens that the model wrote")
             if located.without_thought:
                 self._say_once("some responses lack the thought that their prompt opens: scored after an empty one")
             return located
         except RecordError as error:
             return error
-
-    def _is_retokenized(self, response: ScoredResponse) -> bool:
-        if response.located.exact or not is_of(response.record, self.model_name):
-            return False
-        return response.record.computed("model") is not None or response.record.token_strings is not None
 
     def _say_once(self, text: str) -> None:
         if text not in self._said:
@@ -203,13 +197,6 @@ class RecordScorer:
         tokur["scores"] = {**earlier, **compute_scores(self.scores, features)}
         tokur["run"] = run
         response.record.set("tokur", tokur)
-
-
-def _entropies(quantities: Quantities) -> tuple[float, float] | None:
-    """Return the sums of tu and of the entropy over a response's tokens."""
-    if "tu" not in quantities:
-        return None
-    return float(np.sum(quantities["tu"], dtype=np.float64)), float(np.sum(quantities["entropy"], dtype=np.float64))
 
 
 def _run_settings(options: ScoringOptions, language_model: LanguageModel, draws: Draws | None) -> dict[str, Any]:

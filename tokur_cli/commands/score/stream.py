@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -11,8 +10,8 @@ from tokur_cli.commands.baselines.features import largest_window, over_samples
 from tokur_cli.commands.baselines.samples import question_key, standing_together
 from tokur_cli.commands.options.scoring import ScoringOptions, default_batch_tokens
 from tokur_cli.commands.score.provenance import settings_for, settings_of
-from tokur_cli.commands.session.work import AlreadyWritten
-from tokur_cli.commands.shared.errors import InvalidRecords, say
+from tokur_cli.commands.session.work import AlreadyWritten, Stream
+from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.windows import window_sizes, windows
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
@@ -30,23 +29,14 @@ class ScoringTask(NamedTuple):
 
 
 class ScoredLine(NamedTuple):
-    """A record with its results, as it will be written.
-
-    Args:
-        line: the record.
-        tokens: how many its response has.
-        retokenized: whether these are not the tokens that the model wrote, which the record names but does not tell.
-        entropies: sums of tu and of the entropy over its tokens; None where there was no draw.
-    """
+    """A record with its results, as it will be written, and how many tokens its response has."""
 
     line: bytes
     tokens: int
-    retokenized: bool
-    entropies: tuple[float, float] | None
 
 
-class ScoreStream:
-    """Takes a stream of records through the scoring of a pool; see ``Stream``.
+class ScoreStream(Stream):
+    """Takes a stream of records through the scoring of a pool.
 
     Args:
         pool: who scores, by ``RecordScorer``.
@@ -55,18 +45,13 @@ class ScoreStream:
         invalid: what happens to bad records.
     """
 
-    busy = False
-
     def __init__(
         self, pool: InProcess | Pool, options: ScoringOptions, progress: Progress, invalid: InvalidRecords
     ) -> None:
         self._pool, self._options, self._progress, self._invalid = pool, options, progress, invalid
-        self._retokenized = 0
-        self._monitor = StrengthMonitor()
 
     @property
-    def resuming(self) -> Continuation:
-        """What the records of the output are told by."""
+    def resuming(self) -> Continuation:  # noqa: D102
         return Continuation(partial(settings_for, self._pool.settings), settings_of)
 
     def lines(self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten) -> Iterator[bytes]:
@@ -80,19 +65,9 @@ class ScoreStream:
                 if isinstance(outcome, ScoredLine):
                     yield outcome.line
                     self._progress.advance(1, outcome.tokens)
-                    self._retokenized += outcome.retokenized
-                    self._monitor.add(outcome)
                 else:
                     self._invalid.skip_or_raise(outcome)
                     self._progress.advance(1)
-
-    def finish(self) -> None:
-        """Say what the user should know of the responses that were scored."""
-        if self._retokenized:
-            count = f"{self._retokenized:,} responses were" if self._retokenized > 1 else "1 response was"
-            say(self._progress.command, f"{count} tokenized again, perhaps not into the tokens that the model wrote")
-        if advice := self._monitor.advice():
-            say(self._progress.command, advice)
 
     def _tasks(
         self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten
@@ -110,33 +85,6 @@ class ScoreStream:
             self._progress.advance(len(window) - sum(wanted))
             if any(wanted):
                 yield ScoringTask(window, wanted, self._invalid.skip)
-
-
-class StrengthMonitor:
-    """Tells whether the draws swamp the model: their mixture is much less sure than the model itself."""
-
-    _MOST = 1.5  # times the model's entropy: draws of the strength that is chosen for a model reach 1.34
-    _TOKENS = 100  # fewer say little
-
-    def __init__(self) -> None:
-        self.tokens, self.tu, self.entropy = 0, 0.0, 0.0
-
-    def add(self, line: ScoredLine) -> None:
-        """Count a response's tokens."""
-        if line.entropies is not None and all(map(math.isfinite, line.entropies)):
-            self.tokens += line.tokens
-            self.tu += line.entropies[0]
-            self.entropy += line.entropies[1]
-
-    def advice(self) -> str | None:
-        """Return what is to be said at the end; None where all is well."""
-        if self.tokens < self._TOKENS or self.tu <= self._MOST * self.entropy:
-            return None
-        tu, entropy = self.tu / self.tokens, self.entropy / self.tokens
-        return (
-            f"the draws swamp the model: its own entropy is {entropy:.2g} nats a token, tu is {tu:.2g}; give a smaller "
-            "--sigma (`tokur perturb --sweep` shows what each does)"
-        )
 
 
 def _lost(task: ScoringTask) -> Iterator[tuple[int, RecordError]]:

@@ -48,7 +48,6 @@ def run(source: InputOptions, target: ResumableOutput, workers: WorkerOptions, w
             for line in stream.lines(coming, writer.already_written):
                 writer.write_line(line)
             writer.finish()
-        stream.finish()
     invalid.finish()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
@@ -32,19 +32,22 @@ def none_written(record: Record) -> None:
     """Return that no record is there yet, as in a run that continues no other."""
 
 
-class Stream(Protocol):
+class Stream(ABC):
     """Takes one stream of records through a pool's processes."""
 
     @property
+    @abstractmethod
     def resuming(self) -> Continuation:
         """What the records of its output are told by."""
 
     @property
     def busy(self) -> bool:
         """Whether this process has work to go on with while no record comes."""
+        return False
 
+    @abstractmethod
     def lines(self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten) -> Iterator[bytes]:
-        """Yield records as they will be written, in order.
+        """Yield records as they will be written, in order; at the end, say how it went.
 
         Args:
             items: records, the errors of those that could not be read, and None where nothing comes for the moment.
@@ -53,9 +56,6 @@ class Stream(Protocol):
         Raises:
             TokurError: the first bad record, unless bad ones are skipped, or whatever else stops the run.
         """
-
-    def finish(self) -> None:
-        """Say how it went, where there is something to say."""
 
 
 @dataclass(frozen=True)
