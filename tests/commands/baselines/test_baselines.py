@@ -25,6 +25,18 @@ def test_p_true_is_the_probability_after_the_prompt(run_tokur, tiny_folder, resp
         assert parsed(out)[0]["tokur"]["scores"]["p_true"] == pytest.approx(by_hand(tiny_model(), asked), abs=1e-5)
 
 
+def test_baselines_what_fails_of_one_record_is_its_error_and_the_others_go_on(run_tokur, tiny_folder, tmp_path):
+    """P(True)'s prompt for it is longer than the model's context, which the response itself fits into."""
+    rows = list(records(5))
+    rows[2]["question"] = "Why? " * 80
+    options = ("-m", tiny_folder, "--scores", "p_true", "--dtype", "float32", "--skip-invalid")
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", rows), *options)
+    assert (code, "in.jsonl:3: p_true: the prompt has" in err) == (3, True), err
+    _, expected, _ = run_tokur("score", write_lines(tmp_path / "good.jsonl", [*rows[:2], *rows[3:]]), *options)
+    found = [record["tokur"]["scores"] for record in parsed(out)]
+    assert found == [pytest.approx(record["tokur"]["scores"], abs=1e-6) for record in parsed(expected)]
+
+
 @pytest.mark.parametrize(
     ("row", "asked"),
     [

@@ -112,7 +112,6 @@ def test_load_entailment_lists_labels_that_do_not_tell(labels, tmp_path):
 def test_load_similarity_pools_as_the_folder_says(family, pooling, tmp_path, small_batches):
     folder = tiny_encoder_folder(tmp_path / "embedding", family, "AutoModel")
     write_modules(folder, MEAN | {"pooling_mode": pooling})
-    edit(folder, "tokenizer_config.json", padding_side="left")
     states = [plain(folder, "AutoModel")(text).last_hidden_state[0].double().numpy() for text in TEXTS]
     expected = cosines([state[0] if pooling == "cls" else state.mean(axis=0) for state in states])
     found = similarity(folder).matrix(TEXTS)
@@ -192,14 +191,6 @@ def test_load_similarity_refuses_what_is_neither_kind_of_model(embedding_folder)
     (embedding_folder / "modules.json").unlink()
     with pytest.raises(TokurError, match="neither a cross-encoder nor a sentence-embedding model"):
         similarity(embedding_folder)
-
-
-def test_load_similarity_refuses_an_activation_of_the_models_own_code(cross_encoder_folder, dense_folder):
-    edit(cross_encoder_folder, "config.json", sentence_transformers={"activation_fn": "own.Sigmoid"})
-    edit(dense_folder, "2_Dense/config.json", activation_function="own.Tanh")
-    for folder in (cross_encoder_folder, dense_folder):
-        with pytest.raises(TokurError, match="brings its own Python code"):
-            similarity(folder)
 
 
 # --- long texts and little memory

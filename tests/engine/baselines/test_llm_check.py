@@ -5,7 +5,7 @@ import torch
 from tests.tiny import FAMILIES, tiny_model
 from tokur_cli.engine.baselines.llm_check import INSIDE, InsideView
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.catalogue import choose_scores, compute_scores
 
 SIZES = ((3, 5), (20, 1), (7, 40), (1, 12))  # (prompt, response); 40 tokens are more than the 32 hidden features
@@ -88,7 +88,7 @@ def test_llm_check_features_leave_the_model_as_it_was():
 def test_llm_check_features_of_a_layer_that_hides_its_attention_is_refused_and_the_rest_still_found(monkeypatch):
     model = tiny_model()
     monkeypatch.setattr(type(model), "set_attn_implementation", lambda *_: None)  # as families do that have one only
-    with pytest.raises(TokurError, match="does not show its attention"):
+    with pytest.raises(UsageError, match="does not show its attention"):
         InsideView(model, 1, 100).llm_check_features(responses(), INSIDE)
     (features, *_) = InsideView(model, 1, 100).llm_check_features(responses(), ["hidden_eigenvalues"])
     assert list(features) == ["hidden_eigenvalues"]

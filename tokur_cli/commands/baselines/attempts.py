@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from tokur_cli.commands.baselines.features import ScoredResponse, TextSet, map_batch, map_each
+from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import VERIFICATION, asked_ids, question_about
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import BaselineOptions
@@ -16,16 +15,6 @@ from tokur_cli.commands.shared.prompts import question_id
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
-
-
-@dataclass
-class _Verification:
-    """The question whether a response is correct, its prompt, and what the model said each time."""
-
-    key: str  # what the random numbers depend on, besides the seed and the number of the attempt
-    question: str
-    prompt_ids: list[int]
-    said: list[DecodedResponse] = field(default_factory=list)
 
 
 class Attempts:
@@ -57,47 +46,42 @@ class Attempts:
         )
         self.scorer = Scorer(session.model.model, None, batch_tokens=session.batch_tokens) if likelihoods else None
 
-    def text_sets(self, responses: Sequence[ScoredResponse]) -> list[TextSet | TokurError]:
-        """Return for each response the set of the attempts to verify it."""
-        asked = map_each(self._ask, responses, "verification")
-        return map_batch(self._as_sets, map_batch(self._answer, asked))
+    def text_sets(self, responses: Sequence[ScoredResponse]) -> list[TextSet]:
+        """Return for each response the set of the attempts to verify it.
 
-    def _ask(self, response: ScoredResponse) -> _Verification:
-        question = question_about(response.record, VERIFICATION, self.tokenizer)
-        prompt_ids = asked_ids(question, self.tokenizer)
-        key = f"verification of {question_id(response.record, prompt_ids)} {response.record.sample}"
-        return _Verification(key, question, prompt_ids)
+        Raises:
+            TokurError: a response cannot be asked about, or memory does not suffice.
+        """
+        questions = [question_about(each.record, VERIFICATION, self.tokenizer) for each in responses]
+        prompts = [asked_ids("verification", question, self.tokenizer) for question in questions]
+        sets = []
+        for question, prompt_ids, said in zip(questions, prompts, self._attempts(responses, prompts), strict=True):
+            tokens = [TokenizedResponse(prompt_ids, attempt.token_ids) for attempt in said]
+            sets.append(TextSet(question, context="", texts=[attempt.text for attempt in said], tokens=tokens))
+        return sets if self.scorer is None else self._with_likelihoods(sets, self.scorer)
 
-    def _answer(self, asked: list[_Verification]) -> list[_Verification | TokurError]:
-        samples = range(self.count)
-        requests = [DecodingRequest(i, one.key, one.prompt_ids, samples) for i, one in enumerate(asked)]
-        errors: dict[int, TokurError] = {}
+    def _attempts(
+        self, responses: Sequence[ScoredResponse], prompts: Sequence[list[int]]
+    ) -> list[list[DecodedResponse]]:
+        """Return what the model says to each prompt, by the number of the attempt."""
+        requests = []
+        for index, (response, prompt_ids) in enumerate(zip(responses, prompts, strict=True)):
+            key = f"verification of {question_id(response.record, prompt_ids)} {response.record.sample}"
+            requests.append(DecodingRequest(index, key, prompt_ids, range(self.count)))
+        said: list[list[DecodedResponse]] = [[] for _ in requests]
         for result in self.decoder.run(requests):
             if isinstance(result, tuple):
-                errors[result[0].index] = TokurError(f"verification: {result[1]}")
-            else:
-                asked[result.index].said.append(result)
-        for one in asked:
-            one.said.sort(key=lambda attempt: attempt.sample)
-        return [errors.get(index, one) for index, one in enumerate(asked)]
+                raise TokurError(f"verification: {result[1]}")
+            said[result.index].append(result)
+        return [sorted(attempts, key=lambda attempt: attempt.sample) for attempts in said]
 
-    def _as_sets(self, answered: list[_Verification]) -> list[TextSet | TokurError]:
-        sets = []
-        for one in answered:
-            texts = [said.text for said in one.said]
-            tokens = [TokenizedResponse(one.prompt_ids, said.token_ids) for said in one.said]
-            sets.append(TextSet(question=one.question, context="", texts=texts, tokens=tokens))
-        if self.scorer is None:
-            return [*sets]
-        found = dict(self.scorer.score([tokens for one in sets for tokens in one.tokens]))
-
-        def with_log_probabilities(place: int) -> TextSet:
-            log_p = []
-            for text in range(self.count * place, self.count * (place + 1)):
-                result = found[text]
-                if isinstance(result, TokurError):
-                    raise result
-                log_p.append(result["logprob"])
-            return dataclasses.replace(sets[place], log_probabilities=log_p)
-
-        return map_each(with_log_probabilities, range(len(sets)), "verification")
+    def _with_likelihoods(self, sets: list[TextSet], scorer: Scorer) -> list[TextSet]:
+        log_p = {}
+        for place, result in scorer.score([tokens for one in sets for tokens in one.tokens]):
+            if isinstance(result, TokurError):
+                raise result
+            log_p[place] = result["logprob"]
+        return [
+            dataclasses.replace(one, log_probabilities=[log_p[self.count * place + k] for k in range(self.count)])
+            for place, one in enumerate(sets)
+        ]

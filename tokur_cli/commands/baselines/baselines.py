@@ -10,26 +10,18 @@ import numpy as np
 
 from tokur_cli.commands.baselines.attempts import Attempts
 from tokur_cli.commands.baselines.comparison import SetComparison, yes_no_question
-from tokur_cli.commands.baselines.features import (
-    Features,
-    ScoredResponse,
-    are_of_sets,
-    gather_all,
-    map_batch,
-    map_each,
-)
+from tokur_cli.commands.baselines.features import Features, ScoredResponse, are_of_sets, over_samples
 from tokur_cli.commands.baselines.questions import P_TRUE, asked_ids, question_about
 from tokur_cli.commands.baselines.samples import by_question, text_set
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.llm_check import INSIDE, InsideView
 from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE
-from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.engine.text.tokens import ResponseTokenizer
-from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.errors import RecordError, TokurError, UsageError
 
-Gather = Callable[[Sequence[ScoredResponse]], Sequence[Features | TokurError]]
-"""From responses to features of each, or why there are none."""
+Gather = Callable[[Sequence[ScoredResponse]], Sequence[Features]]
+"""From responses to features of each; raises a TokurError if those of one cannot be had."""
 
 
 class Baselines:
@@ -43,6 +35,7 @@ class Baselines:
     def __init__(self, needs: Collection[str], session: Session, options: BaselineOptions) -> None:
         self.settings: dict[str, Any] = {}
         self.gatherers: list[Gather] = []
+        self._over_samples = over_samples(needs, options)
         if "p_true" in needs:
             self.gatherers.append(_p_true(session))
         if inside := set(needs) & set(INSIDE):
@@ -53,7 +46,7 @@ class Baselines:
         if are_of_sets(needs):
             comparison = SetComparison(needs, session, options)
             self.settings |= {"over": options.over, **comparison.settings}
-            if options.over == "samples":
+            if self._over_samples:
                 self.gatherers.append(_sample_sets(comparison, session.tokenizer))
             else:
                 likelihoods = not {"set_log_likelihoods", "set_mean_log_likelihoods"}.isdisjoint(needs)
@@ -63,25 +56,36 @@ class Baselines:
 
     def complete(self, responses: Sequence[ScoredResponse]) -> list[ScoredResponse | RecordError]:
         """Return each response with its features; where they cannot be had, the record's error takes its place."""
-        results: list[ScoredResponse | RecordError] = []
-        for response, found in zip(responses, gather_all(self.gatherers, responses), strict=True):
-            if isinstance(found, TokurError):
-                results.append(found if isinstance(found, RecordError) else response.record.error(str(found)))
-            else:
-                results.append(dataclasses.replace(response, features=found))
-        return results
+        questions = by_question(responses) if self._over_samples else [[response] for response in responses]
+        return self._complete(questions) if questions else []
+
+    def _complete(self, groups: Sequence[Sequence[ScoredResponse]]) -> list[ScoredResponse | RecordError]:
+        """Return the same of groups that belong together; what fails is found by halves, so that the others go on."""
+        responses = [response for group in groups for response in group]
+        try:
+            gathered = [gather(responses) for gather in self.gatherers]
+        except UsageError:
+            raise
+        except TokurError as error:
+            if len(groups) > 1:
+                middle = len(groups) // 2
+                return [*self._complete(groups[:middle]), *self._complete(groups[middle:])]
+            return [error if isinstance(error, RecordError) else each.record.error(str(error)) for each in responses]
+        features: list[Features] = [{} for _ in responses]
+        for found in gathered:
+            for each, more in zip(features, found, strict=True):
+                each.update(more)
+        return [dataclasses.replace(one, features=each) for one, each in zip(responses, features, strict=True)]
 
 
 def _p_true(session: Session) -> Gather:
     """Return what asks the model whether its response is true (Kadavath et al. 2022): ``p_true``, a scalar."""
     yes_no = yes_no_question(session, TRUE_OR_FALSE)
 
-    def prompt(response: ScoredResponse) -> list[int]:
-        return asked_ids(question_about(response.record, P_TRUE, session.tokenizer), session.tokenizer)
-
-    def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features | TokurError]:
-        answers = map_batch(yes_no.ask, map_each(prompt, responses, "p_true"))
-        return map_each(lambda answer: {"p_true": np.float64(answer)}, answers)
+    def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features]:
+        questions = [question_about(each.record, P_TRUE, session.tokenizer) for each in responses]
+        answers = yes_no.ask([asked_ids("p_true", question, session.tokenizer) for question in questions])
+        return [{"p_true": np.float64(answer)} for answer in answers]
 
     return gather
 
@@ -89,25 +93,24 @@ def _p_true(session: Session) -> Gather:
 def _llm_check(view: InsideView, wanted: Collection[str], context_length: int | None) -> Gather:
     """Return what gives LLM-Check's view of responses from the inside (Sriramanan et al. 2024)."""
 
-    def tokens(response: ScoredResponse) -> TokenizedResponse:
+    def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features]:
+        tokens = [response.located.tokens for response in responses]
         # The scoring needs no place for the last token, which predicts nothing that is asked for
-        if context_length is not None and response.located.tokens.length + 1 > context_length:
-            raise TokurError("the model's context has no room for the response's last token")
-        return response.located.tokens
+        if context_length is not None and max(each.length for each in tokens) + 1 > context_length:
+            raise TokurError("llm_check: the model's context has no room for the response's last token")
+        return view.llm_check_features(tokens, wanted)
 
-    return lambda responses: map_batch(
-        lambda found: view.llm_check_features(found, wanted), map_each(tokens, responses, "llm_check")
-    )
+    return gather
 
 
 def _sample_sets(comparison: SetComparison, tokenizer: ResponseTokenizer) -> Gather:
     """Return what compares the samples of a question, and tells as ``set_place`` () which of them a response is."""
 
-    def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features | TokurError]:
+    def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features]:
         questions = by_question(responses)
-        found = comparison.compare(map_each(lambda samples: text_set(samples, tokenizer), questions))
+        found = comparison.compare([text_set(samples, tokenizer) for samples in questions])
         return [
-            features if isinstance(features, TokurError) else {**features, "set_place": np.intp(place)}
+            {**features, "set_place": np.intp(place)}
             for samples, features in zip(questions, found, strict=True)
             for place in range(len(samples))
         ]

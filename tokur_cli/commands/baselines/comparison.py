@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.commands.baselines.features import Features, TextSet, gather_all, map_batch, map_each
+from tokur_cli.commands.baselines.features import Features, TextSet
 from tokur_cli.commands.baselines.questions import JUDGE, asked_ids
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
@@ -22,6 +22,7 @@ from tokur_cli.engine.baselines.encoders import (
 from tokur_cli.engine.baselines.layers import LayerView
 from tokur_cli.engine.baselines.yes_no import YES_OR_NO, YesNoQuestion, find_verbalizers
 from tokur_cli.engine.model.embedded import DEFAULT_SIMILARITY_MODEL
+from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.sets import cluster_by_entailment
 from tokur_cli.scores.similarity import jaccard_similarity
@@ -31,13 +32,6 @@ Entails: TypeAlias = npt.NDArray[np.bool_]
 """(K, K): whether text i entails text j."""
 Similarity: TypeAlias = npt.NDArray[np.float64]
 """(K, K): how alike texts i and j are, from 0 to 1."""
-Compare: TypeAlias = Callable[[list[TextSet]], Sequence[npt.NDArray[Any] | TokurError]]
-"""From sets of texts to the matrix of each, or why there is none."""
-
-
-def jaccard(sets: list[TextSet]) -> list[Similarity]:
-    """Return the words that two texts of each set share, of all that they have (Lin et al. 2023)."""
-    return [jaccard_similarity(one.texts) for one in sets]
 
 
 class Nli:
@@ -49,15 +43,13 @@ class Nli:
     def __init__(self, model: EntailmentModel) -> None:
         self.model = model
 
-    def entails(self, sets: list[TextSet]) -> Sequence[Entails | TokurError]:
-        """Return the matrix of each set."""
-        return map_each(lambda one: self._relations(one).argmax(-1) == 0, sets)
+    def entails(self, one: TextSet) -> Entails:
+        """Return which text of a set entails which."""
+        likeliest: Entails = self._relations(one).argmax(-1) == 0
+        return likeliest
 
-    def matrices(self, sets: list[TextSet]) -> Sequence[Similarity | TokurError]:
-        """Return the matrix of each set: row i, column j for text i entailing text j."""
-        return map_each(self._probabilities, sets)
-
-    def _probabilities(self, one: TextSet) -> Similarity:
+    def similarity(self, one: TextSet) -> Similarity:
+        """Return how probable it is that text i of a set entails text j."""
         similarity: Similarity = self._relations(one)[..., 0].copy()
         np.fill_diagonal(similarity, 1)
         return similarity
@@ -74,34 +66,26 @@ class Judge:
     def __init__(self, session: Session) -> None:
         self.tokenizer, self.question = session.tokenizer, yes_no_question(session, YES_OR_NO)
 
-    def entails(self, sets: list[TextSet]) -> Sequence[Entails | TokurError]:
+    def entails(self, sets: Sequence[TextSet]) -> list[Entails]:
         """Return the matrix of each set; the same text is not asked about."""
-        pairs = [
-            (one.question, first, second)
+        pairs = {
+            (one.question, first, second): None
             for one in sets
-            for first in dict.fromkeys(one.texts)
-            for second in dict.fromkeys(one.texts)
+            for first in one.texts
+            for second in one.texts
             if first != second
-        ]
-        answers = map_batch(self.question.ask, map_each(self._ids, pairs, "judge"))
+        }
+        forms = [JUDGE.format(question=question, first=first, second=second) for question, first, second in pairs]
+        answers = self.question.ask([asked_ids("judge", form, self.tokenizer) for form in forms])
         said = dict(zip(pairs, answers, strict=True))
 
-        def matrix(one: TextSet) -> Entails:
-            return np.array([[self._is_yes(said, one, first, second) for second in one.texts] for first in one.texts])
+        def entails(question: str, first: str, second: str) -> bool:
+            return first == second or said[question, first, second] > 0.5
 
-        return map_each(matrix, sets)
-
-    def _is_yes(
-        self, said: dict[tuple[str, str, str], float | TokurError], one: TextSet, first: str, second: str
-    ) -> bool:
-        answer = 1.0 if first == second else said[one.question, first, second]
-        if isinstance(answer, TokurError):
-            raise answer
-        return answer > 0.5
-
-    def _ids(self, pair: tuple[str, str, str]) -> list[int]:
-        question, first, second = pair
-        return asked_ids(JUDGE.format(question=question, first=first, second=second), self.tokenizer)
+        return [
+            np.array([[entails(one.question, first, second) for second in one.texts] for first in one.texts])
+            for one in sets
+        ]
 
 
 def yes_no_question(session: Session, forms: Sequence[tuple[str, str]]) -> YesNoQuestion:
@@ -122,38 +106,49 @@ class SetComparison:
         self.settings: dict[str, Any] = {}
         self._session, self._options = session, options
         self._models: dict[str, str] = {}  # that were loaded
-        self._gatherers: list[Callable[[list[TextSet]], Sequence[Features | TokurError]]] = [
-            lambda sets: map_each(_likelihoods, sets)
-        ]
+        self._features: dict[str, Callable[[Sequence[TextSet]], Sequence[npt.NDArray[Any]]]] = {}
         if "set_classes" in needs:
-            self._gatherers.append(_compared(self._entailment(), "set_classes", cluster_by_entailment))
+            entails = self._entailment()
+            self._features["set_classes"] = lambda sets: [
+                np.asarray(cluster_by_entailment(matrix)) for matrix in entails(sets)
+            ]
             self.settings["entailment"] = options.entailment
         if "set_similarity" in needs:
-            self._gatherers.append(_compared(self._likeness(), "set_similarity", np.asarray))
+            similarity = self._similarity()
+            self._features["set_similarity"] = lambda sets: [similarity(one) for one in sets]
             self.settings["similarity"] = options.similarity
         if "set_states" in needs:
             self._layer = LayerView(session.model.model, None, session.batch_tokens)
-            self._gatherers.append(self._last_states)
+            self._features["set_states"] = self._last_states
             self.settings["inside_layer"] = self._layer.layer
         self.settings |= self._models
 
-    def compare(self, sets: Sequence[TextSet | TokurError]) -> list[Features | TokurError]:
-        """Return the features that each set gives."""
-        return gather_all(self._gatherers, sets)
+    def compare(self, sets: Sequence[TextSet]) -> list[Features]:
+        """Return the features that each set gives.
 
-    def _entailment(self) -> Compare:
-        """Return what tells which text entails which."""
-        return self._nli.entails if self._options.entailment == "nli" else Judge(self._session).entails
+        Raises:
+            TokurError: a text is too long for the model, or memory does not suffice.
+        """
+        features = [_likelihoods(one) for one in sets]
+        for name, compute in self._features.items():
+            for found, value in zip(features, compute(sets), strict=True):
+                found[name] = value
+        return features
 
-    def _likeness(self) -> Compare:
-        """Return what tells how alike texts are."""
+    def _entailment(self) -> Callable[[Sequence[TextSet]], list[Entails]]:
+        if self._options.entailment == "judge":
+            return Judge(self._session).entails
+        nli = self._nli
+        return lambda sets: [nli.entails(one) for one in sets]
+
+    def _similarity(self) -> Callable[[TextSet], Similarity]:
         if self._options.similarity == "nli":
-            return self._nli.matrices
+            return self._nli.similarity
         if self._options.similarity == "jaccard":
-            return jaccard
+            return lambda one: jaccard_similarity(one.texts)
         name = self._options.similarity_model or DEFAULT_SIMILARITY_MODEL
         model = self._load("similarity_model", name, load_similarity, "--similarity jaccard needs no model")
-        return lambda sets: map_each(lambda one: model.matrix(one.texts), sets)
+        return lambda one: model.matrix(one.texts)
 
     @cached_property
     def _nli(self) -> Nli:
@@ -170,39 +165,20 @@ class SetComparison:
         except TokurError as error:
             raise TokurError(f"--set {option}: {error}; {instead}") from error
 
-    def _last_states(self, sets: list[TextSet]) -> Sequence[Features | TokurError]:
-        """Read the state at the last token of each text, which is not the one that ended it."""
-        sequences = map_each(self._up_to_last_tokens, sets)
-        good = [ids for texts in sequences if not isinstance(texts, TokurError) for ids in texts]
-        found = iter(self._layer.last_states(good))
+    def _last_states(self, sets: Sequence[TextSet]) -> list[npt.NDArray[np.float32]]:
+        """Return the states (K, d) at the last token of each text."""
+        sequences = [self._up_to_last_token(tokens) for one in sets for tokens in one.tokens]
+        states = iter(self._layer.last_states(sequences))
+        return [np.stack([next(states) for _ in one.tokens]) for one in sets]
 
-        def stacked(texts: list[list[int]]) -> Features:
-            states = []
-            for state in [next(found) for _ in texts]:
-                if isinstance(state, TokurError):
-                    raise state
-                states.append(state)
-            return {"set_states": np.stack(states)}
-
-        return map_each(stacked, sequences)
-
-    def _up_to_last_tokens(self, one: TextSet) -> list[list[int]]:
-        sequences = []
-        for tokens in one.tokens:
-            ids = list(tokens.response_ids)
-            ended = len(ids) > 1 and ids[-1] in self._session.model.end_ids
-            sequences.append([*tokens.prompt_ids, *(ids[:-1] if ended else ids)])
-        context_length = self._session.model.context_length
-        if context_length is not None and max(map(len, sequences)) > context_length:
+    def _up_to_last_token(self, tokens: TokenizedResponse) -> list[int]:
+        """Return the ids of a prompt and a text without the token that ended it."""
+        model, ids = self._session.model, list(tokens.response_ids)
+        ended = len(ids) > 1 and ids[-1] in model.end_ids
+        sequence = [*tokens.prompt_ids, *(ids[:-1] if ended else ids)]
+        if model.context_length is not None and len(sequence) > model.context_length:
             raise TokurError("inside: the model's context has no room for the last token of a text")
-        return sequences
-
-
-def _compared(
-    compare: Compare, name: str, feature: Callable[[Any], npt.ArrayLike]
-) -> Callable[[list[TextSet]], Sequence[Features | TokurError]]:
-    """Return a gatherer of the feature that a set's matrix comes down to."""
-    return lambda sets: map_each(lambda matrix: {name: np.asarray(feature(matrix))}, compare(sets))
+        return sequence
 
 
 def _likelihoods(one: TextSet) -> Features:

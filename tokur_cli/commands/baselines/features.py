@@ -1,27 +1,20 @@
-"""What scores are computed from beyond the draws: features of responses, and of sets of texts compared with each other.
-
-Some of many items may fail on the way: an error takes its item's place and the others go on.
-"""
+"""What scores are computed from beyond the draws: features of responses, and of sets of texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tokur_cli.commands.options.scoring import BaselineOptions
-from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
     from tokur_cli.engine.scoring.scorer import Quantities, TokenizedResponse
     from tokur_cli.engine.text.tokens import LocatedResponse
-
-A = TypeVar("A")
-B = TypeVar("B")
 
 _LARGEST_WINDOW = 256
 _POSITIONS_A_RECORD = 256  # of a batch, all draws counted: a window fills it, and results come soon
@@ -76,44 +69,3 @@ class TextSet:
     texts: Sequence[str]
     tokens: Sequence[TokenizedResponse]
     log_probabilities: Sequence[npt.NDArray[np.float32]] | None = None
-
-
-def map_each(function: Callable[[A], B], items: Sequence[A | TokurError], what: str = "") -> list[B | TokurError]:
-    """Apply a function to each item that is not an error.
-
-    Args:
-        function: may raise a TokurError, which takes the item's place.
-        items: values, or the errors that stand in their place.
-        what: what was tried, for errors that name no record.
-    """
-    results: list[B | TokurError] = []
-    for item in items:
-        try:
-            results.append(item if isinstance(item, TokurError) else function(item))
-        except RecordError as error:
-            results.append(error)
-        except TokurError as error:
-            results.append(TokurError(f"{what}: {error}" if what else str(error)))
-    return results
-
-
-def gather_all(
-    gatherers: Sequence[Callable[[list[A]], Sequence[Features | TokurError]]], items: Sequence[A | TokurError]
-) -> list[Features | TokurError]:
-    """Return what all gatherers find of each item, or why one of them finds nothing; the others then pass it over."""
-    results: list[Features | TokurError] = [item if isinstance(item, TokurError) else {} for item in items]
-    for gather in gatherers:
-        good = [result if isinstance(result, TokurError) else item for item, result in zip(items, results, strict=True)]
-        results = [
-            found if isinstance(found, TokurError) or isinstance(result, TokurError) else {**result, **found}
-            for result, found in zip(results, map_batch(gather, good), strict=True)
-        ]
-    return results
-
-
-def map_batch(
-    function: Callable[[list[A]], Sequence[B | TokurError]], items: Sequence[A | TokurError]
-) -> list[B | TokurError]:
-    """Apply a function to all items at once, leaving errors as they are."""
-    results = iter(function([item for item in items if not isinstance(item, TokurError)]))
-    return [item if isinstance(item, TokurError) else next(results) for item in items]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
@@ -36,12 +37,18 @@ def question_about(record: Record, form: str, tokenizer: ResponseTokenizer) -> s
     return form.format(question=question_of(record, tokenizer), response=record.response)
 
 
-def asked_ids(text: str, tokenizer: ResponseTokenizer) -> list[int]:
-    """Return the token ids of one of our questions: a user's turn, or the whole prompt without a chat template."""
-    if not tokenizer.has_chat_template:
-        return tokenizer.tokenize_prompt(text, special_tokens=True)
-    chat = tokenizer.render_chat([{"role": "user", "content": text}])
-    return tokenizer.tokenize_prompt(chat, special_tokens=False)
+def asked_ids(what: str, text: str, tokenizer: ResponseTokenizer) -> list[int]:
+    """Return the token ids of one of our questions: a user's turn, or the whole prompt without a chat template.
+
+    Raises:
+        TokurError: it is too long, say; names ``what`` is asked.
+    """
+    try:
+        if not tokenizer.has_chat_template:
+            return tokenizer.tokenize_prompt(text, special_tokens=True)
+        return tokenizer.tokenize_prompt(tokenizer.render_chat([{"role": "user", "content": text}]))
+    except TokurError as error:
+        raise TokurError(f"{what}: {error}") from error
 
 
 def question_of(record: Record, tokenizer: ResponseTokenizer) -> str:

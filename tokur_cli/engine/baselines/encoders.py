@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,14 +45,12 @@ class Encoder:
     def __init__(self, model: Any, name: str, note: Callable[[str], None]) -> None:
         if model.tokenizer.pad_token_id is None:
             raise TokurError(f"{name} has no padding token, so it can't read texts in batches; use another model")
-        model.tokenizer.padding_side = "right"  # on the left, it would move the absolute positions of the texts
         # A table of positions may begin with some that no token takes (RoBERTa's)
         for place, module in model.named_modules():
             if place.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
                 room = module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
                 model.max_seq_length = min(model.max_seq_length, room)
-        self.model = model
-        self._name, self._note, self._is_cut_off = name, note, False
+        self.model, self._name, self._note, self._is_cut_off = model, name, note, False
 
     def read(self, items: Sequence[tuple[str, ...]]) -> Tensor:
         """Return the embeddings of n texts (text,) or the ratings of n pairs, (n, …) in float64 on the CPU.
@@ -236,9 +232,6 @@ def _load(
     load_tokenizer(source, name)
     # Nothing reads what BERT's pooler makes of the first token
     load_checked(source, name, auto, unused=("pooler.",), config=config, dtype=torch.float32, device_map="meta")
-    logger = logging.getLogger("sentence_transformers")
-    logger.handlers = [_Refusal()]
-    logger.propagate = os.environ.get("TOKUR_DEBUG") == "1"
     model = getattr(sentence_transformers, kind)(
         source.place,
         device=device,
@@ -249,14 +242,6 @@ def _load(
     if kind == "CrossEncoder":
         model[0].modality_config.pop("message", None)  # pairs are read as pairs, also beside a chat template
     return model
-
-
-class _Refusal(logging.Handler):
-    """Makes an error of the warning that something is left out because it needs the model's own code."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if "trust_remote_code" in record.getMessage():
-            raise ValueError(record.getMessage())
 
 
 def _is_classifier(config: PreTrainedConfig) -> bool:

@@ -1,10 +1,10 @@
-"""A decoder's layers: what they put out, and what they make of whole texts."""
+"""Whole texts through a model under the mean weights, and what one of its layers puts out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,45 @@ from tokur_cli.engine.forward.body import input_device, parts_of, run_body
 from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.records.errors import TokurError, UsageError
 
+Result = TypeVar("Result")
 State = npt.NDArray[np.float32]
 
 
-class LayerView:
-    """Runs texts through a model under the mean weights, and looks at what one of its layers puts out.
+class TextPasses:
+    """Runs texts through a model under the mean weights.
+
+    Args:
+        model: the model, in evaluation mode.
+        batch_tokens: positions in a batch; halved for good when memory does not suffice.
+    """
+
+    def __init__(self, model: PreTrainedModel, batch_tokens: int) -> None:
+        self.model = model
+        self._batches = HalvingBatches(batch_tokens, apart_from=rescaling(model).beyond)
+        self._device = input_device(model)
+
+    def compute(
+        self, sequences: Sequence[Sequence[int]], compute: Callable[[Sequence[int]], Sequence[Result]]
+    ) -> list[Result]:
+        """Return what is computed of each sequence of token ids, a batch at a time.
+
+        Raises:
+            TokurError: memory does not suffice for one of them.
+        """
+        results = []
+        for result in self._batches.run(sequences, compute):
+            if isinstance(result, TokurError):
+                raise result
+            results.append(result)
+        return results
+
+    def run(self, sequences: Sequence[Sequence[int]]) -> Any:
+        """Return the outputs of the model's body for a batch of sequences of token ids."""
+        return run_body(self.model, input_ids=pad(sequences, self._device), use_cache=False)
+
+
+class LayerView(TextPasses):
+    """Looks at what one of a model's layers puts out.
 
     Args:
         model: the model, in evaluation mode.
@@ -34,8 +68,7 @@ class LayerView:
     """
 
     def __init__(self, model: PreTrainedModel, layer: int | None, batch_tokens: int) -> None:
-        self.model, self.batches = model, HalvingBatches(batch_tokens, apart_from=rescaling(model).beyond)
-        self.device = input_device(model)
+        super().__init__(model, batch_tokens)
         parts_of(model)  # seen before its layers are listened to
         count: int = model.config.get_text_config(decoder=True).num_hidden_layers
         lists = (module for module in model.get_decoder().modules() if isinstance(module, nn.ModuleList))
@@ -61,12 +94,16 @@ class LayerView:
         finally:
             hook.remove()
 
-    def last_states(self, sequences: Sequence[Sequence[int]]) -> list[State | TokurError]:
-        """Return the state (d,) at the end of each sequence of token ids; an error where memory does not suffice."""
-        return self.batches.run(sequences, lambda batch: self._last_states([sequences[index] for index in batch]))
+    def last_states(self, sequences: Sequence[Sequence[int]]) -> list[State]:
+        """Return the state (d,) at the end of each sequence of token ids.
+
+        Raises:
+            TokurError: memory does not suffice for one of them.
+        """
+        return self.compute(sequences, lambda batch: self._last_states([sequences[index] for index in batch]))
 
     @torch.inference_mode()
     def _last_states(self, sequences: list[Sequence[int]]) -> list[State]:
         with self.hidden_states() as states:
-            run_body(self.model, input_ids=pad(sequences, self.device), use_cache=False)
+            self.run(sequences)
         return [states[0][row, len(sequence) - 1].float().cpu().numpy() for row, sequence in enumerate(sequences)]

@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.baselines.layers import LayerView
-from tokur_cli.engine.forward.batching import pad
-from tokur_cli.engine.forward.body import logits_from, run_body
+from tokur_cli.engine.forward.body import logits_from
 from tokur_cli.engine.precision import on_float64_device
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
-from tokur_cli.records.errors import TokurError
+from tokur_cli.records.errors import UsageError
 
 INSIDE = ("attention_log_diagonal", "hidden_eigenvalues", "top_entropy")
 TOP_LOGITS = 50
@@ -35,13 +34,12 @@ class InsideView(LayerView):
     top_entropy             (T,): entropy of softmax over the 50 largest logits that predict a token, nats
     """
 
-    def llm_check_features(
-        self, responses: Sequence[TokenizedResponse], wanted: Collection[str]
-    ) -> list[Inside | TokurError]:
-        """Return what is wanted of each response; an error where memory does not suffice.
+    def llm_check_features(self, responses: Sequence[TokenizedResponse], wanted: Collection[str]) -> list[Inside]:
+        """Return what is wanted of each response.
 
         Raises:
-            TokurError: the layer does not show its attention.
+            UsageError: the layer does not show its attention.
+            TokurError: memory does not suffice for a response.
         """
         sequences = [[*response.prompt_ids, *response.response_ids] for response in responses]
         spans = [(len(each.prompt_ids), len(ids)) for each, ids in zip(responses, sequences, strict=True)]
@@ -49,7 +47,7 @@ class InsideView(LayerView):
         def compute(batch: Sequence[int]) -> list[Inside]:
             return self._features([sequences[index] for index in batch], [spans[index] for index in batch], wanted)
 
-        return self.batches.run(sequences, compute)
+        return self.compute(sequences, compute)
 
     @torch.inference_mode()
     def _features(
@@ -60,7 +58,7 @@ class InsideView(LayerView):
             states = stack.enter_context(self.hidden_states())
             if "attention_log_diagonal" in wanted:
                 diagonals = stack.enter_context(_attention_diagonals(self.model, self.module))
-            outputs = run_body(self.model, input_ids=pad(sequences, self.device), use_cache=False)
+            outputs = self.run(sequences)
         for row, (start, end) in enumerate(spans):
             if "attention_log_diagonal" in wanted:
                 results[row]["attention_log_diagonal"] = _array(diagonals[0][row, :, start:end].log().mean(-1))
@@ -101,7 +99,7 @@ def _attention_diagonals(model: PreTrainedModel, layer: nn.Module) -> Iterator[l
         for hook in hooks:
             hook.remove()
     if not diagonals:
-        raise TokurError(
+        raise UsageError(
             "this layer does not show its attention, which llm_check_attention needs: leave the score out, or choose "
             "another layer with --set llm_check_layer"
         )

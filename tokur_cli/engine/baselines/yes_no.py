@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tokur_cli.engine.forward.batching import HalvingBatches, pad
-from tokur_cli.engine.forward.body import input_device, logits_from, run_body
-from tokur_cli.engine.forward.rope import rescaling
+from tokur_cli.engine.baselines.layers import TextPasses
+from tokur_cli.engine.forward.body import logits_from
 from tokur_cli.records.errors import TokurError
 
 TRUE_OR_FALSE = (("True", "False"), ("true", "false"), ("TRUE", "FALSE"), ("(A)", "(B)"), ("A", "B"))
@@ -62,7 +61,7 @@ def find_verbalizers(tokenizer: PreTrainedTokenizerBase, forms: Sequence[tuple[s
     return list(found)
 
 
-class YesNoQuestion:
+class YesNoQuestion(TextPasses):
     """Asks questions with two possible answers.
 
         p = Σ_f p(first_f) / Σ_f (p(first_f) + p(second_f))
@@ -76,8 +75,7 @@ class YesNoQuestion:
     """
 
     def __init__(self, model: PreTrainedModel, verbalizers: Sequence[Verbalizer], batch_tokens: int) -> None:
-        self.model, self.batches = model, HalvingBatches(batch_tokens, apart_from=rescaling(model).beyond)
-        self.device = input_device(model)
+        super().__init__(model, batch_tokens)
         # A sequence that goes on with "(" serves the forms that begin so and those that do not
         shared = {each.shared_ids for each in verbalizers}
         longest = [one for one in shared if not any(one != other and other[: len(one)] == one for other in shared)]
@@ -87,14 +85,14 @@ class YesNoQuestion:
             self._served[serving].append(each)
         self._ids = sorted({index for each in verbalizers for index in (*each.shared_ids, each.first, each.second)})
 
-    def ask(self, prompts: Sequence[Sequence[int]]) -> list[float | TokurError]:
+    def ask(self, prompts: Sequence[Sequence[int]]) -> list[float]:
         """Return p of the first answer after each prompt.
 
         Args:
             prompts: at least one token id each.
 
-        Returns:
-            Probabilities in [0, 1]; an error where memory does not suffice.
+        Raises:
+            TokurError: memory does not suffice for a prompt.
         """
         endings = list(self._served)
         sequences = [[*prompt, *ending] for prompt in prompts for ending in endings]
@@ -102,13 +100,14 @@ class YesNoQuestion:
         def compute(batch: Sequence[int]) -> list[Tensor]:
             return self._log_probabilities([sequences[i] for i in batch], [endings[i % len(endings)] for i in batch])
 
-        found = self.batches.run(sequences, compute)
-        return [_share(found[first : first + len(endings)]) for first in range(0, len(found), len(endings))]
+        found = self.compute(sequences, compute)
+        log_p = [torch.cat(found[first : first + len(endings)]) for first in range(0, len(found), len(endings))]
+        return [float(each.logsumexp(0).softmax(0)[0]) for each in log_p]
 
     @torch.inference_mode()
     def _log_probabilities(self, sequences: list[list[int]], endings: list[tuple[int, ...]]) -> list[Tensor]:
         """Return for each sequence (F, 2) log-probabilities of both answers of the forms that its ending serves."""
-        outputs = run_body(self.model, input_ids=pad(sequences, self.device), use_cache=False)
+        outputs = self.run(sequences)
         hidden = outputs["last_hidden_state"]
         # Where the next token is predicted: at the prompt's end, and after each token of the ending
         states = torch.cat(
@@ -129,13 +128,3 @@ class YesNoQuestion:
         """Return (2,) log-probabilities of the shared ids followed by the first and by the second answer's."""
         before = sum(log_p[step, self._ids.index(index)] for step, index in enumerate(form.shared_ids))
         return before + log_p[len(form.shared_ids), [self._ids.index(form.first), self._ids.index(form.second)]]
-
-
-def _share(found: Sequence[Tensor | TokurError]) -> float | TokurError:
-    """Return the first answers' share of the probability, from (F, 2) log-probabilities."""
-    log_p = []
-    for each in found:
-        if isinstance(each, TokurError):
-            return each
-        log_p.append(each)
-    return float(torch.cat(log_p).logsumexp(0).softmax(0)[0])
