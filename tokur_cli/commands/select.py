@@ -48,7 +48,7 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
         certified = CertifiedAnswers(read_certificate(options.certificate), options.certificate)
         options = certified.as_labelled(options)
     selection = _Selection(options, source.skip_invalid, certified)
-    items = read_input(COMMAND, source)
+    items = read_input(COMMAND, source, is_labelled=labels.label_field is not None)
     with (
         Progress(COMMAND) as progress,
         open_output(target.path, force=target.force, whole=True) as writer,

@@ -239,7 +239,8 @@ class RunReader:
             runs: list[Columns] = []
             for path in paths:
                 of_file = _RunsOfFile(path, self._wanted)
-                items = read_input("evaluate", replace(self._source, path=path))
+                is_labelled = bool(self._wanted.spans) or self._labels.label_field is not None
+                items = read_input("evaluate", replace(self._source, path=path), is_labelled=is_labelled)
                 if self._wanted.spans:
                     good: Iterator[Labelled] = map(Labelled, self._invalid.good(items))
                 else:

@@ -63,6 +63,7 @@ def dry_run(source: InputOptions, work: Work | None) -> None:
         "records": len(lengths),
         "invalid": invalid.count,
         "questions": len(questions),
+        "samples": len(lengths),
         "references": references,
         "prompt_tokens": sum(prompt for prompt, _ in lengths),
         "response_tokens": sum(response for _, response in lengths),

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.records.errors import RecordError
+from tokur_cli.records.formats import maybe_references
 from tokur_cli.records.reader import read_records, read_rows_of
 from tokur_cli.records.record import Record
 
+_LOOKED_AT = 20  # records, before it is said that none has a reference
+_WITH_REFERENCES = ("score", "select", "evaluate")
 
-def read_input(command: str, source: InputOptions) -> Iterator[Record | RecordError]:
-    """Read the records of a command's input; what is to be said of it goes to standard error."""
+
+def read_input(command: str, source: InputOptions, *, is_labelled: bool = False) -> Iterator[Record | RecordError]:
+    """Read the records of a command's input; what is to be said of it goes to standard error.
+
+    Args:
+        command: its name.
+        source: the input.
+        is_labelled: whether a field of the records is named that says which are correct.
+    """
     if source.asked is not None:
         return read_rows_of([{"question": source.asked}], "--question")
     items = read_records(
@@ -27,7 +37,29 @@ def read_input(command: str, source: InputOptions) -> Iterator[Record | RecordEr
         max_line=source.max_line_bytes,
         note=partial(say, command),
     )
-    return items if source.limit is None else _first(items, source.limit)
+    items = items if source.limit is None else _first(items, source.limit)
+    return _noticing(command, items) if command in _WITH_REFERENCES and not is_labelled else items
+
+
+def _noticing(command: str, items: Iterator[Record | RecordError]) -> Iterator[Record | RecordError]:
+    """Yield the items; say once that none of the first records has a reference, where fields may be it."""
+    names: dict[str, None] = {}
+    left = _LOOKED_AT
+    for item in items:
+        if left and isinstance(item, Record):
+            found = maybe_references(item)
+            names |= dict.fromkeys(found)
+            left = left - 1 if found else 0
+            if found and not left:
+                _say_no_reference(command, names)
+        yield item
+    if names and left:
+        _say_no_reference(command, names)
+
+
+def _say_no_reference(command: str, names: Iterable[str]) -> None:
+    fields = ", ".join(names)
+    say(command, f"no record has a reference; fields here: {fields}; --reference-field NAME reads one")
 
 
 def _first(items: Iterator[Record | RecordError], count: int) -> Iterator[Record | RecordError]:

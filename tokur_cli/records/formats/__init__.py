@@ -8,9 +8,11 @@ from typing import Any
 from tokur_cli.records.formats import conversations, datasets
 from tokur_cli.records.formats.base import Format, Given
 from tokur_cli.records.formats.chat_api import CALLS, COMPLETIONS, OPENAI_BATCH
-from tokur_cli.records.formats.everyday import row_format
+from tokur_cli.records.formats.everyday import MODELS, SAMPLES, VERDICTS, row_format
 from tokur_cli.records.formats.inspect import INSPECT
 from tokur_cli.records.formats.lm_eval import LM_EVAL
+from tokur_cli.records.prompt import KNOWN
+from tokur_cli.records.record import Record
 
 NATIVE = row_format(
     "tokur",
@@ -46,10 +48,32 @@ FORMATS: dict[str, Format] = {
 }
 """Every format by name, for ``--format`` and its help; the first that recognises a stream's first row is taken."""
 
+# What a field of such a name holds is no reference
+_SETTLED = frozenset((
+    *KNOWN, *SAMPLES, *MODELS, "prompt", "response", "completion", "system", "tools", "input", "output", "logprobs",
+    "pred", "preds", "finish_reason", "finish_reasons", "source", "dataset", "split", "subject", "level", "type",
+    "category", "difficulty", "topic", "task", "index", "sample", "seed", "timestamp", "created_at", "usage",
+))  # fmt: skip
+
 
 def recognise(fields: Mapping[str, Any]) -> Format:
     """Return the format of rows with these fields; tokur's own if no other fits."""
     return next((form for form in FORMATS.values() if form.recognises(fields)), NATIVE)
+
+
+def maybe_references(record: Record) -> list[str]:
+    """Return the fields that may hold the reference of a response that has neither one nor a verdict."""
+    fields = {name: value for name, value in record.fields.items() if name != "tokur"}
+    is_labelled = fields.get("reference") is not None or any(name in fields for name in VERDICTS)
+    is_log = isinstance(fields.get("source"), dict) or {"prompt", "messages"} <= fields.keys()
+    is_log = is_log or recognise(fields).name not in ("tokur", "messages")
+    if is_labelled or is_log or not isinstance(fields.get("response"), str):
+        return []
+    return [
+        name
+        for name, value in fields.items()
+        if name not in _SETTLED and type(value) in (str, int, float, list) and value not in ("", [])
+    ]
 
 
 def verdicts_of(fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -59,4 +83,4 @@ def verdicts_of(fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     return said, any(form.failed(fields) for form in formats)
 
 
-__all__ = ["FORMATS", "NATIVE", "Format", "Given", "recognise", "verdicts_of"]
+__all__ = ["FORMATS", "NATIVE", "Format", "Given", "maybe_references", "recognise", "verdicts_of"]
