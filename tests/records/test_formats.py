@@ -406,7 +406,7 @@ def header(name):
     from tokur_cli.records.formats.inspect import _read_member
 
     with zipfile.ZipFile(DATA / name) as archive:
-        return json.loads(_read_member(archive, "header.json", name, 10**9))
+        return json.loads(_read_member(archive, archive.getinfo("header.json"), 10**9))
 
 
 @pytest.mark.parametrize("log", ["included", "graded", "failing", "reasoning", "tools", "several"])
@@ -434,22 +434,20 @@ def test_inspect_samples_bring_reasoning_tools_attachments_and_failures(tmp_path
     assert [tool["function"]["name"] for tool in record.prompt.tools] == ["add"]
     sample = json.loads((DATA / "inspect.json").read_text(encoding="utf-8"))["samples"][0]
     changes = [
-        {"scores": {"match": {"value": math.nan}}, "invalidation": {"author": "a"}},
+        {"scores": {"match": {"value": math.nan}}},
         {"error": {"message": "out of memory"}, "output": {"model": "m", "choices": []}},
         {"input": "attachment://0123", "attachments": {"0123": "Why?"}},
         {"input": "attachment://0123"},
     ]
     log = {"version": 2, "status": "started", "samples": [{**sample, **change} for change in changes]}
     (tmp_path / "log.json").write_text(json.dumps(log))
-    notes = []
-    nan, failed, kept, missing = read_records(str(tmp_path / "log.json"), note=notes.append)
+    nan, failed, kept, missing = read_records(str(tmp_path / "log.json"))
     assert (nan.fields["scores"], nan.get("correct"), kept.get("question")) == (
         {"match": {"value": None}},
         None,
         "Why?",
     )
     assert (message_of(failed), "is missing" in message_of(missing)) == ("the sample failed: out of memory", True)
-    assert ['the status "started"' in notes[0], "invalidated" in notes[1]] == [True, True]
 
 
 def test_llm_logs_are_chats_and_a_conversation_goes_on(tmp_path):

@@ -223,13 +223,14 @@ def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | Non
         RecordError: the field is missing though named, or holds no label.
         UsageError: the record has the verdicts of several scorers, and none is named.
     """
-    said, failed = verdicts_of(record)
+    verdicts = verdicts_of(record)
+    said = verdicts or {}
     if field is not None:
         try:
             value = said[field] if field in said else value_at(record, field)
             return Label(_number(value, field), field)
         except LookupError:
-            if failed:
+            if verdicts is None:
                 return Label(None, field)
             known = f"; its scores are {', '.join(said)}" if said else ""
             raise RecordError(f'"{field}" is missing: --label-field names no field of this record{known}') from None

@@ -1,4 +1,4 @@
-"""Fields named by the user: where question, response, reference and id stand in rows of no known format."""
+"""Where the fields of rows stand and how records are given them; fields that the user names."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "reference": (str, bool, int, float, list, type(None)),
     "id": (str, int, type(None)),
 }
+_WHOLE = 2.0**53  # the largest float that may be a whole number as written
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,7 @@ class FieldMapping:
     def apply(self, record: Record) -> Record:
         """Copy what the paths lead to into the record's fields; a value it had there goes under ``source``.
 
-        A question is a string or a list of chat turns (which becomes ``messages``). A reference that is a number or a
-        boolean is written as JSON spells it: 42 as ``"42"``, true as ``"true"``.
+        A question is a string or a list of chat turns (which becomes ``messages``). A reference becomes text.
         """
         values = {name: _find(record, name, path) for name, path in vars(self).items() if path is not None}
         if isinstance(values.get("question"), list):
@@ -45,9 +45,24 @@ class FieldMapping:
             values["response"] = record.get("response")
         if "response" in values and record.token_ids is not None and record.get("response") != values["response"]:
             raise record.error('--response-field names another text than the one "tokur.token_ids" belongs to')
-        from tokur_cli.records.formats.base import with_fields  # formats read fields by this module
-
         return with_fields(record, **values) if values else record
+
+
+def with_fields(record: Record, **fields: Any) -> Record:
+    """Return a copy of a record with these fields; a different value that one of them had goes under ``source``.
+
+    None takes a field away: one that is there becomes null, one that is not there stays away.
+    """
+    copy = record.copy()
+    changed = {name: value for name, value in fields.items() if copy.get(name) != value}
+    displaced = {name: copy.fields[name] for name in changed if copy.get(name) is not None}
+    if displaced:
+        if "source" in copy.fields:
+            displaced["source"] = copy.fields["source"]
+        copy.set("source", displaced)
+    for name, value in changed.items():
+        copy.set(name, value)
+    return copy
 
 
 def value_at(fields: Mapping[str, Any], path: str) -> Any:
@@ -73,6 +88,13 @@ def value_at(fields: Mapping[str, Any], path: str) -> Any:
     return value
 
 
+def as_text(value: Any) -> Any:
+    """Return a number or a boolean as people write it: 51.0 is ``51``, true ``true``; anything else as it is."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
+        return str(int(value))
+    return json.dumps(value) if isinstance(value, (bool, int, float)) else value
+
+
 def _find(record: Record, name: str, path: str) -> Any:
     """Return the value at the end of a path, checked for what the field may be."""
     try:
@@ -81,4 +103,4 @@ def _find(record: Record, name: str, path: str) -> Any:
         raise record.error(f'--{name}-field {path}: there is no "{error}"') from None
     if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
         raise record.error(f"--{name}-field {path}: is {json_type(value)}")
-    return json.dumps(value) if name == "reference" and isinstance(value, (bool, int, float)) else value
+    return as_text(value) if name == "reference" else value

@@ -124,18 +124,26 @@ def _read_call(call: Any) -> Any:
 def read_tools(value: Any) -> list[dict[str, Any]] | None:
     """Return definitions of tools as OpenAI's chats have them; None of anything else that a field ``tools`` may hold.
 
-    Inspect and OpenAI's responses have a list of the functions alone, data sets for training have lists as JSON text.
+    Inspect and OpenAI's responses have a list of the functions alone, Anthropic's requests call their parameters
+    ``input_schema``, data sets for training have lists as JSON text.
     """
     if isinstance(value, str):
         with suppress(ValueError):
             value = json.loads(value)
-    if not isinstance(value, list) or not all(isinstance(tool, dict) for tool in value):
-        return None
-    bare = ({name: item for name, item in tool.items() if name != "type"} for tool in value)
-    functions = [tool.get("function", function) for tool, function in zip(value, bare, strict=True)]
-    if not all(isinstance(function, dict) and isinstance(function.get("name"), str) for function in functions):
-        return None
-    return [{"type": "function", "function": function} for function in functions] or None
+    functions = []
+    for tool in value if isinstance(value, list) else ():
+        function = tool.get("function", tool) if isinstance(tool, dict) else None
+        if not isinstance(function, dict):
+            return None
+        function = {name: item for name, item in function.items() if name != "type"}
+        if "input_schema" in function:
+            function["parameters"] = function.pop("input_schema")
+        elif tool.get("type", "function") != "function":
+            return None
+        if not isinstance(function.get("name"), str):
+            return None
+        functions.append({"type": "function", "function": function})
+    return functions or None
 
 
 def read_response(what: str, message: dict[str, Any], record: Record) -> str:

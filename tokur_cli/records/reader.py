@@ -85,12 +85,9 @@ def read_records(
     def in_order() -> Items:
         return read_records(str(requests), max_line=max_line)
 
-    def as_they_stand() -> Items:
-        return read_rows(str(requests), max_line)
-
-    asked = None if requests is None else RequestFile(display_name(requests), in_order, as_they_stand, counts)
+    asked = None if requests is None else RequestFile(display_name(requests), in_order, counts)
     given = Given(asked, filter, mapping.response, whole)
-    return _adapted(read_rows(path, max_line, note), display_name(path), FORMATS.get(format), mapping, given, note)
+    return _adapted(read_rows(path, max_line), display_name(path), FORMATS.get(format), mapping, given, note)
 
 
 def read_rows_of(rows: Iterable[Any], source: str, note: Note = _unsaid) -> Items:
@@ -98,7 +95,7 @@ def read_rows_of(rows: Iterable[Any], source: str, note: Note = _unsaid) -> Item
     return _adapted(records_of(enumerate(rows, start=1), source), source, None, FieldMapping(), Given(), note)
 
 
-def read_rows(path: str, max_line: int = MAX_LINE, note: Note = _unsaid) -> Items:
+def read_rows(path: str, max_line: int = MAX_LINE) -> Items:
     """Read a file's rows, whatever way it holds them: lines, an array's or an object's values, what a format has.
 
     The line of an array's element is the one on which it begins, and its source names its index.
@@ -117,7 +114,7 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = _unsaid) -> Item
         containers = (pair for form in FORMATS.values() for pair in form.containers)
         container = next((read for is_one, read in containers if is_one(head)), None)
         if container is not None:
-            named = container(stream, source, max_line, lambda words: note(f"{source}: {words}"))
+            named = container(stream, source, max_line)
         elif _ROWS.match(head):
             found = elements(stream, source, None, max_line)
             named = ((f"{source}[{label}]", line, text) for line, label, text in found)

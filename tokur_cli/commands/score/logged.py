@@ -19,8 +19,7 @@ from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, UsageError
-from tokur_cli.records.formats.chat_api import is_token_id
-from tokur_cli.records.formats.logprobs import LoggedToken, logged_logprobs
+from tokur_cli.records.formats.logprobs import LoggedToken, is_token_id, logged_logprobs
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name

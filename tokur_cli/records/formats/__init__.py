@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from tokur_cli.records.formats import conversations, datasets
-from tokur_cli.records.formats.base import Format, Given
+from tokur_cli.records.formats.base import Fields, Format, Given
 from tokur_cli.records.formats.chat_api import CALLS, COMPLETIONS, OPENAI_BATCH
-from tokur_cli.records.formats.everyday import MODELS, SAMPLES, VERDICTS, row_format
+from tokur_cli.records.formats.everyday import SETTLED, VERDICTS, row_format
 from tokur_cli.records.formats.inspect import INSPECT
 from tokur_cli.records.formats.lm_eval import LM_EVAL
-from tokur_cli.records.prompt import KNOWN
 from tokur_cli.records.record import Record
 
 NATIVE = row_format(
     "tokur",
     "tokur's own: id, question (or messages, or prompt), response, reference",
     lambda fields: isinstance(fields.get("tokur"), dict),
-    lambda record: record,
-    logprobs=("logprobs",),
-)
+)(lambda record: record)
 
 FORMATS: dict[str, Format] = {
     form.name: form
@@ -31,32 +27,25 @@ FORMATS: dict[str, Format] = {
         CALLS,
         LM_EVAL,
         INSPECT,
-        datasets.HUMANEVAL,
-        datasets.SVAMP,
-        datasets.MATH,
-        datasets.GYM,
-        datasets.CHOICES,
-        datasets.GSM8K,
-        conversations.LLM,
-        datasets.PROMPT_COMPLETION,
-        datasets.MESSAGES,
-        conversations.SHAREGPT,
-        conversations.ALPACA,
-        conversations.OPENCOMPASS,
-        conversations.INPUT_OUTPUT,
+        datasets.humaneval,
+        datasets.svamp,
+        datasets.math,
+        datasets.gym,
+        datasets.choices,
+        datasets.gsm8k,
+        conversations.llm,
+        datasets.prompt_completion,
+        datasets.messages,
+        conversations.sharegpt,
+        conversations.alpaca,
+        conversations.opencompass,
+        conversations.input_output,
     )
 }
 """Every format by name, for ``--format`` and its help; the first that recognises a stream's first row is taken."""
 
-# What a field of such a name holds is no reference
-_SETTLED = frozenset((
-    *KNOWN, *SAMPLES, *MODELS, "prompt", "response", "completion", "system", "tools", "input", "output", "logprobs",
-    "pred", "preds", "finish_reason", "finish_reasons", "source", "dataset", "split", "subject", "level", "type",
-    "category", "difficulty", "topic", "task", "index", "sample", "seed", "timestamp", "created_at", "usage",
-))  # fmt: skip
 
-
-def recognise(fields: Mapping[str, Any]) -> Format:
+def recognise(fields: Fields) -> Format:
     """Return the format of rows with these fields; tokur's own if no other fits."""
     return next((form for form in FORMATS.values() if form.recognises(fields)), NATIVE)
 
@@ -72,15 +61,16 @@ def maybe_references(record: Record) -> list[str]:
     return [
         name
         for name, value in fields.items()
-        if name not in _SETTLED and type(value) in (str, int, float, list) and value not in ("", [])
+        if name not in SETTLED and type(value) in (str, int, float, list) and value not in ("", [])
     ]
 
 
-def verdicts_of(fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return what the program that wrote a row says of right and wrong, by the path to each, and whether it failed."""
-    formats = [form for form in FORMATS.values() if form.recognises(fields)]
-    said = next((said for form in formats if (said := form.verdicts(fields))), {})
-    return said, any(form.failed(fields) for form in formats)
+def verdicts_of(fields: Fields) -> dict[str, Any] | None:
+    """Return what the program that wrote a row says of right and wrong, by the path to each; None where that failed."""
+    for form in FORMATS.values():
+        if form.recognises(fields) and (said := form.verdicts(fields)) != {}:
+            return said
+    return {}
 
 
 __all__ = ["FORMATS", "NATIVE", "Format", "Given", "maybe_references", "recognise", "verdicts_of"]

@@ -9,32 +9,22 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import Any
 
-from tokur_cli.records.encoding import encode_value, json_type
+from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.formats.base import (
-    Format,
-    Given,
-    Items,
-    Note,
-    RequestFile,
-    dicts,
-    each,
-    with_fields,
-    with_tokur,
-)
-from tokur_cli.records.prompt import is_bytes, is_withheld, read_response
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, RequestFile, dicts, each, with_tokur
+from tokur_cli.records.formats.logprobs import logged_tokens
+from tokur_cli.records.mapping import with_fields
+from tokur_cli.records.prompt import is_withheld, read_response, read_tools
 from tokur_cli.records.record import Record
 
 Body = Mapping[str, Any]
-_BATCH, _COMPLETIONS, _CALLS = "openai-batch", "completions", "calls"
 _PROMPTS = ("question", "messages", "prompt")
 _JOINED = ("id", *_PROMPTS, "reference")  # of a request; any other field stays the completion's where both have it
-_TOKEN_ID = re.compile(r"token_id:(\d+)")  # as vLLM writes tokens with return_tokens_as_token_ids
 _NONE = -9999.0  # log of a probability of 0
 _REASONS = {
     **dict.fromkeys(("end_turn", "eos_token", "eos", "STOP"), "stop"),
@@ -94,207 +84,139 @@ def _read_choices(record: Record, body: Body, prompt: dict[str, Any], place: str
             yield record.error(f'"{what}" is no choice')
 
 
-def is_token_id(text: str) -> bool:
-    """Return whether a token is written as its id, ``token_id:64``."""
-    return _TOKEN_ID.fullmatch(text) is not None
-
-
-def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of ``tokur`` that hold a choice's exact tokens, as far as it tells them.
-
-    Args:
-        choice: with vLLM's ``token_ids``, or the ``logprobs`` of chat completions (``content``, each token with its
-            text and, maybe, bytes) or of completions (``tokens``).
-    """
-    if choice.get("token_ids") is not None:
-        return {"token_ids": choice["token_ids"]}
-    logprobs = choice.get("logprobs")
-    listed = (logprobs.get("content") or logprobs.get("tokens")) if isinstance(logprobs, dict) else None
-    if not isinstance(listed, list):
-        return {}
-    tokens = [token.get("token") if isinstance(token, dict) else token for token in listed]
-    texts = [text for text in tokens if isinstance(text, str)]
-    if len(texts) < len(listed):
-        return {}
-    ids = [_TOKEN_ID.fullmatch(text) for text in texts]
-    if all(ids):
-        return {"token_ids": [int(match[1]) for match in ids if match]}
-    return {"token_strings": [_string(token) if isinstance(token, dict) else token for token in listed]}
-
-
-def _string(token: dict[str, Any]) -> str | list[int]:
-    """Return a token's text, or its bytes where they are not whole characters."""
-    data: Any = token.get("bytes")
-    try:
-        return bytes(data).decode() if is_bytes(data) else str(token["token"])
-    except UnicodeDecodeError:
-        return list(data)
-
-
 # --- layouts ---
 
 
-def _body(record: Record, body: Body, place: str = "") -> Body:
-    """Return what a service answered as the body of a chat completion; itself where it is none of the layouts."""
-    return next((read(record, body, place) for is_one, read in _LAYOUTS if is_one(body)), body)
-
-
-def _is_layout(body: Body) -> bool:
-    return any(is_one(body) for is_one, _ in _LAYOUTS)
-
-
-def _one_choice(text: Any, reason: Any, logprobs: list[Any] | None, model: Any = None, **message: Any) -> Body:
+def _completion(text: Any, reason: Any, tokens: Any = None, model: Any = None, **message: Any) -> Body:
     """Return a chat completion of one choice, with the log-probabilities of a list of tokens."""
     choice = {
         "message": {"content": text, **message},
         "finish_reason": _REASONS.get(reason, reason) if isinstance(reason, str) else None,
-        "logprobs": {"content": logprobs} if logprobs else None,
+        "logprobs": {"content": tokens} if tokens else None,
     }
-    return {"model": model, "choices": [choice | ({"logged": True} if logprobs else {})]}
+    return {"model": model, "choices": [choice | ({"logged": True} if tokens else {})]}
 
 
-def _token(text: Any, logprob: Any, top: Iterable[Any] = ()) -> dict[str, Any]:
-    return {"token": text, "logprob": logprob, "top_logprobs": list(top)}
+def _tokens(listed: Any, tops: Any = None) -> list[dict[str, Any]]:
+    """Return tokens as chat completions have them, with the likeliest ones at each place.
+
+    Services write a token as an object of its text and its (log-)probability by various names, SGLang as a list of its
+    log-probability, its id and its text.
+    """
+    tokens = []
+    tops = chain(tops if isinstance(tops, list) else [], repeat(None))
+    for token, top in zip(listed if isinstance(listed, list) else [], tops, strict=False):
+        one = dict(zip(("logprob", "id", "text"), token, strict=True)) if isinstance(token, list) else token
+        text = next((one[name] for name in ("token", "text", "tok_str", "content") if name in one), None)
+        logprob = one.get("logprob", one.get("log_probability"))
+        if "prob" in one:
+            logprob = math.log(one["prob"]) if one["prob"] > 0 else _NONE
+        tokens.append({"token": text, "logprob": logprob, "top_logprobs": _tokens(top)})
+    return tokens
 
 
-def _of_responses_api(record: Record, body: Body, place: str) -> Body:
+def _of_responses_api(body: Body) -> Body:
     """OpenAI's Responses API."""
-    output, error, incomplete = body.get("output"), body.get("error"), body.get("incomplete_details")
-    if isinstance(error, dict):
-        raise record.error(f"the request failed: {error.get('message')}")
-    if not isinstance(output, list):
-        raise record.error(f'"{place}output" is {json_type(output)}, not a list')
-    parts = [part for item in _of_type(output, "message") for part in dicts(item.get("content"))]
-    reasoning = _of_type(output, "reasoning")
+    parts = [part for item in dicts(body.get("output"), "message") for part in dicts(item.get("content"))]
+    reasoning = dicts(body.get("output"), "reasoning")
     thoughts = [part for item in reasoning for part in dicts(item.get("content"))]
-    reason = incomplete.get("reason") if isinstance(incomplete, dict) else None
-    read = _one_choice(
+    incomplete = body.get("incomplete_details")
+    return _completion(
         parts or None,
-        reason if isinstance(reason, str) else "stop",
+        (incomplete.get("reason") if isinstance(incomplete, dict) else None) or "stop",
         [token for part in parts for token in dicts(part.get("logprobs"))],
+        body.get("model"),
         reasoning_content="\n\n".join(str(part.get("text")) for part in thoughts),
-        tool_calls=_of_type(output, "function_call"),
+        tool_calls=dicts(body.get("output"), "function_call"),
         withheld=bool(reasoning) and not thoughts,
     )
-    read["choices"][0].pop("logged", None)  # the row keeps them where they are
-    return {**body, "choices": read["choices"]}
 
 
-def _of_messages_api(record: Record, body: Body, place: str) -> Body:
+def _of_messages_api(body: Body) -> Body:
     """Anthropic's Messages API."""
-    content = body.get("content")
-    known = ("text", "thinking", "tool_use", "redacted_thinking")
-    unread = [block for block in dicts(content) if block.get("type") not in known]
-    return _one_choice(
-        [*_of_type(content, "text"), *unread] or None,  # what cannot be read is an error that names it
+    content = dicts(body.get("content"))
+    apart = ("thinking", "tool_use", "redacted_thinking")
+    return _completion(
+        [block for block in content if block.get("type") not in apart] or None,
         body.get("stop_reason"),
-        None,
-        body.get("model"),
-        reasoning_content="\n\n".join(str(block.get("thinking")) for block in _of_type(content, "thinking")),
-        tool_calls=_of_type(content, "tool_use"),
-        withheld=bool(_of_type(content, "redacted_thinking")),
+        model=body.get("model"),
+        reasoning_content="\n\n".join(str(block.get("thinking")) for block in dicts(content, "thinking")),
+        tool_calls=dicts(content, "tool_use"),
+        withheld=bool(dicts(content, "redacted_thinking")),
     )
 
 
-def _of_ollama(record: Record, body: Body, place: str) -> Body:
+def _of_ollama(body: Body) -> Body:
     """Ollama's chats."""
     message = body["message"]
     reason, logprobs, model = (body.get(name) for name in ("done_reason", "logprobs", "model"))
-    return _one_choice(message.get("content"), reason, logprobs, model, reasoning_content=message.get("thinking"))
+    return _completion(message.get("content"), reason, logprobs, model, reasoning_content=message.get("thinking"))
 
 
-def _of_llama_cpp(record: Record, body: Body, place: str) -> Body:
-    """llama.cpp's own completions; before December 2024 it gave probabilities."""
-    tokens = []
-    for token in dicts(body.get("completion_probabilities")):
-        if "probs" not in token:
-            tokens.append(token)
-            continue
-        top = [_token(other.get("tok_str"), _log(other.get("prob"))) for other in dicts(token["probs"])]
-        own = (other["logprob"] for other in top if other["token"] == token.get("content"))
-        tokens.append(_token(token.get("content"), next(own, _NONE), top))
+def _of_llama_cpp(body: Body) -> Body:
+    """llama.cpp's own completions; before December 2024 it gave the probabilities of the likeliest alone."""
+    tokens = dicts(body["completion_probabilities"])
+    if any("probs" in token for token in tokens):
+        tokens = _tokens(tokens, [token.get("probs") for token in tokens])
+        for token in tokens:
+            own = (other["logprob"] for other in token["top_logprobs"] if other["token"] == token["token"])
+            token["logprob"] = next(own, _NONE)
     stopped = (name for name in ("limit", "word", "eos") if body.get(f"stopped_{name}"))
-    return _one_choice(body.get("content"), body.get("stop_type") or next(stopped, None), tokens, body.get("model"))
+    return _completion(body["content"], body.get("stop_type") or next(stopped, None), tokens, body.get("model"))
 
 
-def _log(probability: Any) -> float:
-    return math.log(probability) if isinstance(probability, (int, float)) and probability > 0 else _NONE
-
-
-def _of_sglang(record: Record, body: Body, place: str) -> Body:
-    """SGLang's own generate: tokens as [log-probability, id, text]."""
+def _of_sglang(body: Body) -> Body:
+    """SGLang's own generate."""
     info, reason = body["meta_info"], body["meta_info"].get("finish_reason")
-    tokens = [
-        _token(token[2], token[0], [_token(other[2], other[0]) for other in _triples(top)])
-        for token, top in _with_tops(_triples(info.get("output_token_logprobs")), info.get("output_top_logprobs"))
-    ]
     if isinstance(reason, dict):
         is_string = reason.get("type") == "stop" and isinstance(reason.get("matched"), str)
         reason = "stop_string" if is_string else reason.get("type")
-    return _one_choice(body["text"], reason, tokens)
+    tokens = _tokens(info.get("output_token_logprobs"), info.get("output_top_logprobs"))
+    return _completion(body["text"], reason, tokens if all(token["token"] is not None for token in tokens) else None)
 
 
-def _triples(value: Any) -> list[list[Any]]:
-    """Return a list of [log-probability, id, text]; none without texts."""
-    listed = value if isinstance(value, list) else []
-    return [item for item in listed if isinstance(item, list) and len(item) == 3 and isinstance(item[2], str)]
-
-
-def _with_tops(tokens: list[Any], tops: Any) -> list[tuple[Any, Any]]:
-    """Return each token with the likeliest ones at its place, where there are any."""
-    return list(zip(tokens, [*(tops if isinstance(tops, list) else []), *[None] * len(tokens)], strict=False))
-
-
-def _of_tgi(record: Record, body: Body, place: str) -> Body:
+def _of_tgi(body: Body) -> Body:
     """Hugging Face's Text Generation Inference."""
     details = body["details"]
-    tokens = [
-        _token(token.get("text"), token.get("logprob"), [_token(o.get("text"), o.get("logprob")) for o in dicts(top)])
-        for token, top in _with_tops(dicts(details.get("tokens")), details.get("top_tokens"))
-    ]
-    return _one_choice(body["generated_text"], details.get("finish_reason"), tokens)
+    tokens = _tokens(details.get("tokens"), details.get("top_tokens"))
+    return _completion(body["generated_text"], details.get("finish_reason"), tokens)
 
 
-def _of_gemini(record: Record, body: Body, place: str) -> Body:
+def _of_gemini(body: Body) -> Body:
     """Google's Gemini API, as its service (camelCase) or its client (snake_case) writes it."""
-
-    def get(value: Any, name: str) -> Any:
-        snake = re.sub(r"([A-Z])", lambda match: f"_{match[1].lower()}", name)
-        return value.get(name, value.get(snake)) if isinstance(value, dict) else None
-
-    def token(one: dict[str, Any], top: Any) -> dict[str, Any]:
-        return _token(one.get("token"), get(one, "logProbability"), [token(other, None) for other in dicts(top)])
-
+    body = _in_snake_case(body)
     choices = []
-    for candidate in dicts(body.get("candidates")):
-        result = get(candidate, "logprobsResult")
-        tops = [get(top, "candidates") for top in dicts(get(result, "topCandidates"))]
-        tokens = [token(one, top) for one, top in _with_tops(dicts(get(result, "chosenCandidates")), tops)]
-        said = [part for part in dicts(get(candidate.get("content"), "parts")) if isinstance(part.get("text"), str)]
-        text, thought = ("".join(p["text"] for p in said if bool(p.get("thought")) == kind) for kind in (False, True))
-        choices += _one_choice(text, get(candidate, "finishReason"), tokens, reasoning_content=thought)["choices"]
-    return {"model": get(body, "modelVersion"), "choices": choices}
+    for candidate in dicts(body["candidates"]):
+        result = candidate.get("logprobs_result") or {}
+        tops = [top.get("candidates") for top in dicts(result.get("top_candidates"))]
+        parts = [part for part in dicts(candidate["content"].get("parts")) if isinstance(part.get("text"), str)]
+        text, thought = ("".join(p["text"] for p in parts if bool(p.get("thought")) == kind) for kind in (False, True))
+        tokens = _tokens(result.get("chosen_candidates"), tops)
+        choices += _completion(text, candidate.get("finish_reason"), tokens, reasoning_content=thought)["choices"]
+    return {"model": body.get("model_version"), "choices": choices}
+
+
+def _in_snake_case(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_in_snake_case(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {re.sub("[A-Z]", lambda sign: f"_{sign[0].lower()}", name): _in_snake_case(value[name]) for name in value}
 
 
 def _is_dict(body: Any, name: str) -> bool:
     return isinstance(body, dict) and isinstance(body.get(name), dict)
 
 
-def _is_list(body: Body, name: str) -> bool:
-    return isinstance(body.get(name), list) and body[name] != []
-
-
-def _of_type(items: Any, form: str) -> list[dict[str, Any]]:
-    return [item for item in dicts(items) if item.get("type") == form]
-
-
-_LAYOUTS: tuple[tuple[Callable[[Body], bool], Callable[[Record, Body, str], Body]], ...] = (
+_LAYOUTS: tuple[tuple[Callable[[Body], bool], Callable[[Body], Body]], ...] = (
     (lambda body: body.get("object") == "response" and "choices" not in body, _of_responses_api),
     (
-        lambda body: (body.get("type"), body.get("role")) == ("message", "assistant") and _is_list(body, "content"),
+        lambda body: (
+            (body.get("type"), body.get("role")) == ("message", "assistant") and bool(dicts(body.get("content")))
+        ),
         _of_messages_api,
     ),
-    (lambda body: _is_dict(body, "message") and "done" in body and "model" in body, _of_ollama),
+    (lambda body: _is_dict(body, "message") and {"done", "model"} <= body.keys(), _of_ollama),
     (lambda body: "completion_probabilities" in body and isinstance(body.get("content"), str), _of_llama_cpp),
     (lambda body: _is_dict(body, "meta_info") and isinstance(body.get("text"), str), _of_sglang),
     (lambda body: _is_dict(body, "details") and isinstance(body.get("generated_text"), str), _of_tgi),
@@ -303,30 +225,38 @@ _LAYOUTS: tuple[tuple[Callable[[Body], bool], Callable[[Record, Body, str], Body
 """How the answers of services are recognised, and turned into chat completions."""
 
 
+def _completion_of(row: Record, body: Body) -> Body:
+    """Return what a service answered as a chat completion or a completion; an error of the row if it failed."""
+    if isinstance(body.get("error"), dict) and not body.get("choices"):
+        raise row.error(f"the request failed: {_reason(body['error'])}")
+    return next((read(body) for is_one, read in _LAYOUTS if is_one(body)), body)
+
+
+def _is_answer(body: Body) -> bool:
+    """Return whether a service answered this, as a chat completion or in a layout of its own."""
+    if body.get("object") in ("chat.completion", "text_completion"):
+        return isinstance(body.get("choices"), list)
+    return any(is_one(body) for is_one, _ in _LAYOUTS)
+
+
 # --- requests ---
 
 
-def _requests_by_id(file: RequestFile) -> dict[str, Record]:
-    """Return a batch's requests by their ``custom_id``.
-
-    Raises:
-        TokurError: the file cannot be read, holds a row that is not a request, or two requests with one id.
-    """
-    requests: dict[str, Record] = {}
-    for row in file.rows():
-        try:
-            if isinstance(row, RecordError):
-                raise row
-            identity = row.text("custom_id")
-        except RecordError as error:
-            raise TokurError(f"{error}; is this the batch's input file?") from None
-        if identity in requests:
-            raise TokurError(f"{file.name}:{row.line}: a second request with custom_id {identity!r}")
-        requests[identity] = row
-    return requests
+def _read_request(record: Record, request: Record) -> dict[str, Any]:
+    """Return the fields of the request that a record answers: the prompt, the id, and what else is known of it."""
+    place = f"its request ({request.source}:{request.line})"
+    body = request.get("body")
+    if isinstance(body, dict):  # of a batch
+        return {"id": request.get("custom_id"), **_read_body(place, record, body)}
+    if request.get("question") is None:
+        known = {name: request.get(name) for name in ("id", "reference")}
+        return known | _read_body(place, record, request.fields)
+    known = {name: request.get(name) for name in _JOINED}
+    taken = (*_JOINED, *record.fields, "response", "tokur")
+    return known | {name: value for name, value in request.fields.items() if name not in taken}
 
 
-def _read_body(place: str, record: Record, body: Mapping[str, Any]) -> dict[str, Any]:
+def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
     """Return the fields that hold the prompt of a request: ``messages`` and ``tools``, ``prompt`` or its token ids.
 
     It is one to OpenAI's chat completions, completions or responses, or to Anthropic's messages; ``place`` names it in
@@ -334,7 +264,8 @@ def _read_body(place: str, record: Record, body: Mapping[str, Any]) -> dict[str,
     """
     if "messages" in body or "input" in body:
         tools = body.get("tools")
-        tools = [_function(place, record, tool) for tool in tools] if isinstance(tools, list) else tools
+        if tools and isinstance(tools, list) and read_tools(tools) is None:
+            raise record.error(f"{place} has tools that are no functions, the only ones that can be named to a model")
         messages = body["messages"] if "messages" in body else _read_input(place, record, body)
         if body.get("system") is not None and isinstance(messages, list):  # where Anthropic's requests have it
             messages = [{"role": "system", "content": body["system"]}, *messages]
@@ -351,7 +282,7 @@ def _read_body(place: str, record: Record, body: Mapping[str, Any]) -> dict[str,
     raise record.error(f"{place} has neither messages nor a single prompt")
 
 
-def _read_input(place: str, record: Record, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _read_input(place: str, record: Record, body: Body) -> list[dict[str, Any]]:
     """Return the messages that a request to the Responses API consists of."""
     for name in ("previous_response_id", "conversation", "prompt"):
         if body.get(name) is not None:
@@ -364,53 +295,47 @@ def _read_input(place: str, record: Record, body: Mapping[str, Any]) -> list[dic
     return [{"role": "system", "content": instructions}, *turns] if instructions is not None else turns
 
 
-def _function(place: str, record: Record, tool: Any) -> Any:
-    """Return the definition of a tool, Anthropic's in the form of OpenAI's."""
-    if not isinstance(tool, dict):
-        return tool
-    if isinstance(tool.get("input_schema"), dict):
-        known = {name: tool[name] for name in ("name", "description") if name in tool}
-        return {"type": "function", "function": {**known, "parameters": tool["input_schema"]}}
-    if tool.get("type") != "function":
-        raise record.error(f"{place} has the tool {tool.get('type')!r}; only functions can be named to a model")
-    return tool
+def _requests_by_id(file: RequestFile) -> dict[str, Record]:
+    """Return a batch's requests by their ``custom_id``.
+
+    Raises:
+        TokurError: the file cannot be read, holds a row that is not a request, or two requests with one id.
+    """
+    requests: dict[str, Record] = {}
+    for row in file.records():
+        try:
+            if isinstance(row, RecordError):
+                raise row
+            identity = row.text("custom_id")
+        except RecordError as error:
+            raise TokurError(f"{error}; is this the batch's input file?") from None
+        if identity in requests:
+            raise TokurError(f"{file.name}:{row.line}: a second request with custom_id {identity!r}")
+        requests[identity] = row
+    return requests
 
 
-# --- batches ---
+# --- batches: answers and requests by id ---
 
 
 def _read_batch(rows: Items, given: Given, note: Note) -> Items:
     requests = {} if given.requests is None else _requests_by_id(given.requests)
 
-    def adapt(record: Record) -> Items:
-        identity = record.text("custom_id")
-        body = _batch_body(record)
-        prompt = {"id": identity}
+    def adapt(row: Record) -> Items:
+        prompt = {"id": row.text("custom_id")}
+        if row.get("error") is not None:
+            raise row.error(f"the request failed: {_reason(row.get('error'))}")
+        response = row.fields["response"]
+        status = response.get("status_code", 200)
+        if status != 200:
+            raise row.error(f"the request failed with status {status}: {_reason(response.get('body'))}")
         if given.requests is not None:
-            request = requests.get(identity)
-            if request is None:
-                raise record.error(f"{given.requests.name} has no request with custom_id {identity!r}")
-            place = f"its request ({request.source}:{request.line})"
-            if not isinstance(request.get("body"), dict):
-                raise record.error(f"{place} has no body")
-            prompt |= _read_body(place, record, request.get("body"))
-        return _read_choices(record, body, prompt, "response.body.")
+            if prompt["id"] not in requests:
+                raise row.error(f"{given.requests.name} has no request with custom_id {prompt['id']!r}")
+            prompt |= _read_request(row, requests[prompt["id"]])
+        return _read_choices(row, _completion_of(row, response["body"]), prompt, "response.body.")
 
-    return each(rows, _BATCH, adapt)
-
-
-def _batch_body(record: Record) -> Body:
-    """Return the body of a request that succeeded."""
-    if record.get("error") is not None:
-        raise record.error(f"the request failed: {_reason(record.get('error'))}")
-    response = record.fields["response"]
-    body, status = response.get("body"), response.get("status_code", 200)
-    if status != 200:
-        raise record.error(f"the request failed with status {status}: {_reason(body)}")
-    body = _body(record, body, "response.body.")
-    if "choices" not in body:
-        raise record.error(f"is no {_BATCH} row of completions or responses, but of {body.get('object')!r}")
-    return body
+    return each(rows, OPENAI_BATCH.name, adapt)
 
 
 def _reason(error: Any) -> str:
@@ -421,12 +346,11 @@ def _reason(error: Any) -> str:
 
 
 OPENAI_BATCH = Format(
-    _BATCH,
+    "openai-batch",
     "OpenAI batch and vLLM run_batch output: custom_id, response; prompts from --requests",
     lambda fields: "custom_id" in fields and ("error" in fields or _is_dict(fields, "response")),
     _read_batch,
     takes_requests=True,
-    logprobs=("source.response.body.choices.0.logprobs", "source.response.body.output.*.content.*.logprobs"),
 )
 
 
@@ -434,20 +358,33 @@ OPENAI_BATCH = Format(
 
 
 def _read_completions(rows: Items, given: Given, note: Note) -> Items:
-    """Join each row with the request in the same position."""
     samples: Counter[bytes] = Counter()  # of each question so far
-    file = given.requests
-    asked = iter(()) if file is None else _in_order(file, given.before)
-    request: Record | RecordError | None = None
+    request: Record | RecordError | None = None  # that the row answers
+
+    def beside(file: RequestFile) -> Items:
+        """Yield the rows, each while the request in the same position is the one."""
+        nonlocal request
+        counts = file.counts()
+        if counts is not None and counts[0] != counts[1]:
+            raise _unequal(file, f"{counts[0]:,}", f"{counts[1]:,}")
+        asked = islice(file.records(), given.before, None)
+        count = given.before
+        for count, row in enumerate(rows, given.before + 1):
+            request = next(asked, None)
+            if request is None:
+                raise _unequal(file, f"more than {count - 1:,}", f"{count - 1:,}")
+            yield row
+        if next(asked, None) is not None:
+            raise _unequal(file, f"{count:,}", "more")
 
     def adapt(row: Record) -> Items:
-        body = _body(row, row.fields)
+        body = _completion_of(row, row.fields)
         if isinstance(request, RecordError):
             raise row.error(f"its request is a bad one: {request}")
         if request is None:
             prompt: dict[str, Any] = {"id": None} if any(row.get(name) is not None for name in _PROMPTS) else {}
         else:
-            row, prompt = _joined(row, request, f"its request ({request.source}:{request.line})")
+            prompt = _read_request(row, request)
         # The id of a completion is no question's, so that samples of one question are told apart by their numbers
         question = {name: prompt.get(name, row.get(name)) for name in ("id", *_PROMPTS, "prompt_token_ids")}
         key = blake2b(encode_value(question), digest_size=8).digest()
@@ -455,22 +392,7 @@ def _read_completions(rows: Items, given: Given, note: Note) -> Items:
             yield record
             samples[key] += 1
 
-    count = given.before
-    for count, row in enumerate(rows, given.before + 1):
-        if file is not None:
-            request = next(asked, None)
-            if request is None:
-                raise _unequal(file, f"more than {count - 1:,}", f"{count - 1:,}")
-        yield from each(iter((row,)), _COMPLETIONS, adapt)
-    if file is not None and next(asked, None) is not None:
-        raise _unequal(file, f"{count:,}", "more")
-
-
-def _in_order(requests: RequestFile, before: int) -> Items:
-    counts = requests.counts()
-    if counts is not None and counts[0] != counts[1]:
-        raise _unequal(requests, f"{counts[0]:,}", f"{counts[1]:,}")
-    return islice(requests.records(), before, None)
+    return each(rows if given.requests is None else beside(given.requests), COMPLETIONS.name, adapt)
 
 
 def _unequal(file: RequestFile, rows: str, requests: str) -> TokurError:
@@ -480,67 +402,42 @@ def _unequal(file: RequestFile, rows: str, requests: str) -> TokurError:
     )
 
 
-def _joined(row: Record, request: Record, place: str) -> tuple[Record, dict[str, Any]]:
-    """Return a completion with the other fields of its question, and the fields that hold the prompt, and the id."""
-    body = request.get("body")
-    if isinstance(body, dict):  # of a batch
-        return row, {"id": request.get("custom_id"), **_read_body(place, row, body)}
-    if request.get("question") is None:
-        known = {name: request.get(name) for name in ("id", "reference")}
-        return row, {**known, **_read_body(place, row, request.fields)}
-    joined = with_fields(row, **{name: request.fields.get(name) for name in _JOINED})
-    for name in request.fields:
-        if name in _JOINED or not (name in row.fields or name in ("response", "tokur")):
-            joined.set(name, request.fields[name])
-    return joined, {}
-
-
-def _is_completion(fields: Mapping[str, Any]) -> bool:
-    if fields.get("object") in ("chat.completion", "text_completion"):
-        return isinstance(fields.get("choices"), list)
-    return _is_layout(fields)
-
-
 COMPLETIONS = Format(
-    _COMPLETIONS,
+    "completions",
     "what the services of OpenAI, Anthropic, Gemini, Ollama, llama.cpp, SGLang and TGI return, one a line; prompts "
     "from --requests, in order",
-    _is_completion,
+    _is_answer,
     _read_completions,
     takes_requests=True,
-    logprobs=("choices.0.logprobs", "output.*.content.*.logprobs"),
 )
 
 
 # --- logged calls: request and answer in one row ---
 
 
-def _adapt_call(record: Record) -> Items:
-    answer, request = record.fields["response"], record.get("request", record.fields)
-    answer, request = (one["body"] if _is_dict(one, "body") else one for one in (answer, request))
-    prompt = _read_body("its request", record, {name: request[name] for name in request if name != "response"})
-    body = _body(record, answer, "response.")
-    model = body.get("model") or request.get("model")
-    return _read_choices(record, {**body, "model": model}, prompt, "response.")
+def _read_call(row: Record) -> Items:
+    request = row.get("request", row.fields)
+    request = request["body"] if _is_dict(request, "body") else request
+    prompt = _read_body("its request", row, {name: request[name] for name in request if name != "response"})
+    place, answer = "response.", row.fields["response"]
+    if _is_dict(answer, "body"):
+        place, answer = "response.body.", answer["body"]
+    body = _completion_of(row, answer)
+    return _read_choices(row, {**body, "model": body.get("model") or request.get("model")}, prompt, place)
 
 
-def _is_call(fields: Mapping[str, Any]) -> bool:
+def _is_call(fields: Fields) -> bool:
     if not _is_dict(fields, "response") or "custom_id" in fields:
         return False
     answer = fields["response"]
     answer = answer["body"] if _is_dict(answer, "body") else answer
     has_request = _is_dict(fields, "request") or any(name in fields for name in ("messages", "input", "prompt"))
-    return has_request and ("choices" in answer or _is_layout(answer))
+    return has_request and ("choices" in answer or _is_answer(answer))
 
 
 CALLS = Format(
-    _CALLS,
+    "calls",
     "logged calls of services, as LiteLLM and OpenRouter keep them: request (or messages) and response as objects",
     _is_call,
-    lambda rows, given, note: each(rows, _CALLS, _adapt_call),
-    logprobs=(
-        "source.response.choices.0.logprobs",
-        "source.response.body.choices.0.logprobs",
-        "source.response.output.*.content.*.logprobs",
-    ),
+    lambda rows, given, note: each(rows, CALLS.name, _read_call),
 )

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from tokur_cli.records.formats.base import Format, Given, Items, Note, each, with_fields, with_tokur
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, each, has, with_tokur
 from tokur_cli.records.formats.everyday import row_format
+from tokur_cli.records.mapping import with_fields
 from tokur_cli.records.prompt import read_response, with_reasoning
 from tokur_cli.records.record import Record
 
 _UNREAD = ("prompt_fragments", "system_fragments", "attachments", "tool_calls", "tool_results")
-_ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
-_OPENCOMPASS_ROLES = {"HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
+_ROLES = {name: name for name in ("system", "user", "assistant")}
+_ROLES |= {"human": "user", "gpt": "assistant", "HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
 
 
 def _read_llm(rows: Items, given: Given, note: Note) -> Items:
@@ -40,77 +41,61 @@ def _read_llm(rows: Items, given: Given, note: Note) -> Items:
     return each(rows, "llm", adapt)
 
 
-def _adapt_sharegpt(record: Record) -> Record:
-    system = record.get("system")
-    turns = [{"role": "system", "content": system}] if isinstance(system, str) else []
-    turns += [{"role": _ROLES[turn["from"]], "content": turn["value"]} for turn in record.fields["conversations"]]
-    is_answered = bool(turns) and turns[-1]["role"] == "assistant"
-    return with_fields(record, messages=turns, response=turns[-1]["content"] if is_answered else None)
-
-
-def _is_sharegpt(fields: Mapping[str, Any]) -> bool:
-    turns = fields.get("conversations")
-    return isinstance(turns, list) and bool(turns) and isinstance(turns[0], dict) and "from" in turns[0]
-
-
-def _adapt_alpaca(record: Record) -> Record:
-    instruction, more = record.text("instruction"), record.get("input")
-    question = f"{instruction}\n\n{record.text('input')}" if more else instruction
-    return with_fields(record, question=question, response=record.text("output"))
-
-
-def _adapt_input_output(record: Record) -> Record:
-    given, said = record.fields["input"], record.fields["output"]
-    given = given["messages"] if isinstance(given, dict) and "messages" in given else given
-    prompt = {"question": given} if isinstance(given, str) else {"messages": given}
-    if isinstance(said, dict):
-        said = read_response("output", said, record)
-    return with_fields(record, **prompt, response=record.checked_text("output", said))
-
-
-def _is_input_output(fields: Mapping[str, Any]) -> bool:
-    has_both = isinstance(fields.get("input"), (str, list, dict)) and isinstance(fields.get("output"), (str, dict))
-    return has_both and not any(name in fields for name in ("question", "messages", "prompt", "response"))
-
-
-def _adapt_opencompass(record: Record) -> Record:
-    asked, response = record.fields["origin_prompt"], record.text("prediction")
-    if isinstance(asked, str):
-        return with_fields(record, prompt=asked, response=response)
-    turns = [
-        {"role": _OPENCOMPASS_ROLES.get(turn.get("role"), turn.get("role")), "content": turn.get("prompt")}
-        for turn in asked
-    ]
-    return with_fields(record, messages=turns, response=response)
-
-
-LLM = Format(
+llm = Format(
     "llm",
     "what llm logs --json prints: prompt, system, response, of one conversation in order",
     lambda fields: {"prompt", "system", "response"} <= fields.keys() and "messages" not in fields,
     _read_llm,
 )
-SHAREGPT = row_format(
-    "sharegpt",
-    "ShareGPT rows: conversations of from (human, gpt, system) and value",
-    _is_sharegpt,
-    _adapt_sharegpt,
+
+
+def _turns(turns: list[dict[str, Any]], role: str, content: str) -> list[dict[str, Any]]:
+    """Return chat turns whose role and content stand under other names."""
+    return [{"role": _ROLES[turn[role]], "content": turn[content]} for turn in turns]
+
+
+def _is_sharegpt(fields: Fields) -> bool:
+    turns = fields.get("conversations")
+    return isinstance(turns, list) and bool(turns) and isinstance(turns[0], dict) and "from" in turns[0]
+
+
+@row_format("sharegpt", "ShareGPT rows: conversations of from (human, gpt, system) and value", _is_sharegpt)
+def sharegpt(record: Record) -> Record:
+    """The last turn is the response if it is the model's."""
+    system = record.get("system")
+    turns = [{"role": "system", "content": system}] if isinstance(system, str) else []
+    turns += _turns(record.fields["conversations"], "from", "value")
+    is_answered = bool(turns) and turns[-1]["role"] == "assistant"
+    return with_fields(record, messages=turns, response=turns[-1]["content"] if is_answered else None)
+
+
+@row_format("alpaca", "Alpaca rows: instruction, input, output", has("instruction", "output"))
+def alpaca(record: Record) -> Record:
+    """The input, where there is one, stands below the instruction."""
+    question = record.text("instruction") + (f"\n\n{record.text('input')}" if record.get("input") else "")
+    return with_fields(record, question=question, response=record.text("output"))
+
+
+@row_format(
+    "opencompass", "OpenCompass predictions: origin_prompt, prediction, gold", has("origin_prompt", "prediction")
 )
-ALPACA = row_format(
-    "alpaca",
-    "Alpaca rows: instruction, input, output",
-    lambda fields: {"instruction", "output"} <= fields.keys(),
-    _adapt_alpaca,
-)
-INPUT_OUTPUT = row_format(
-    "input-output",
-    "rows of input and output (texts, or messages), as Langfuse exports them",
-    _is_input_output,
-    _adapt_input_output,
-)
-OPENCOMPASS = row_format(
-    "opencompass",
-    "OpenCompass predictions: origin_prompt, prediction, gold",
-    lambda fields: {"origin_prompt", "prediction"} <= fields.keys(),
-    _adapt_opencompass,
-)
+def opencompass(record: Record) -> Record:
+    """The prompt is text, or turns."""
+    asked = record.fields["origin_prompt"]
+    prompt = {"prompt": asked} if isinstance(asked, str) else {"messages": _turns(asked, "role", "prompt")}
+    return with_fields(record, **prompt, response=record.text("prediction"))
+
+
+def _is_input_output(fields: Fields) -> bool:
+    has_both = isinstance(fields.get("input"), (str, list, dict)) and isinstance(fields.get("output"), (str, dict))
+    return has_both and not any(name in fields for name in ("question", "messages", "prompt", "response"))
+
+
+@row_format("input-output", "rows of input and output (texts, or messages), as Langfuse exports them", _is_input_output)
+def input_output(record: Record) -> Record:
+    """Messages may stand in an object of their own."""
+    asked, said = record.fields["input"], record.fields["output"]
+    asked = asked["messages"] if isinstance(asked, dict) and "messages" in asked else asked
+    prompt = {"question": asked} if isinstance(asked, str) else {"messages": asked}
+    text = read_response("output", said, record) if isinstance(said, dict) else record.checked_text("output", said)
+    return with_fields(record, **prompt, response=text)

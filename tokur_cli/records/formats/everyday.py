@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from tokur_cli.records.formats.base import Format, each, whole_number, with_tokur
-from tokur_cli.records.mapping import value_at
-from tokur_cli.records.prompt import read_response
+from tokur_cli.records.formats.base import Fields, Format, each, with_tokur
+from tokur_cli.records.mapping import as_text, value_at
+from tokur_cli.records.prompt import KNOWN, read_response
 from tokur_cli.records.record import SCHEMA, Record
 
-SAMPLES = (
+_SAMPLES = (
     *("samples", "responses", "outputs", "completions", "generations", "resps", "code", "sampled_responses"),
     "choices",  # of a chat service, not of a multiple choice
 )
@@ -20,34 +20,42 @@ _REFERENCES = (  # beside a response; the ones that can mean nothing else first
     *("gold", "gold_answer", "ground_truth", "gt", "target", "expected", "expected_output", "expectedOutput"),
     *("answer", "solution", "label"),
 )
-MODELS = ("model", "model_name", "model_id")
+_MODELS = ("model", "model_name", "model_id")
 VERDICTS = ("correct", "is_correct", "score", "scores", "quality", "acc")
 _TEXTS = ("text", "content", "response")
 _PARALLEL = (*VERDICTS, "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
 _COLUMN = re.compile(r"(response|sample|completion|output|generation)s?[ _.-]?([0-9]+)")
 _NO_LABELS = {"correct", "incorrect", "true", "false", "right", "wrong", "pass", "fail", "passed", "failed"}
+SETTLED = frozenset((
+    *KNOWN, *_SAMPLES, *_MODELS, *_PARALLEL, "prompt", "response", "completion", "system", "tools", "input", "output",
+    "source", "dataset", "split", "subject", "level", "type", "category", "difficulty", "topic", "task", "index",
+    "sample", "seed", "timestamp", "created_at", "usage",
+))  # fmt: skip
+"""What a field of such a name holds is no reference."""
 
 
 def row_format(
-    name: str,
-    description: str,
-    recognises: Callable[[Mapping[str, Any]], bool],
-    adapt: Callable[[Record], Record],
-    **more: Any,
-) -> Format:
-    """Return a format of which each row is a question with one response or a list of them, and says all there is."""
-    return Format(
-        name,
-        description,
-        recognises,
-        lambda rows, given, note: each(
-            rows, name, lambda row: map(adapt, [row] if given.whole else split(row, given.samples))
-        ),
-        **more,
-    )
+    name: str, description: str, recognises: Callable[[Fields], bool]
+) -> Callable[[Callable[[Record], Record]], Format]:
+    """Make a function of one row a format: each row is a question with one response or a list of them."""
+
+    def declare(adapt: Callable[[Record], Record]) -> Format:
+        return Format(
+            name,
+            description,
+            recognises,
+            lambda rows, given, note: each(
+                rows, name, lambda row: map(adapt, [row] if given.whole else _split(row, given.samples))
+            ),
+        )
+
+    return declare
 
 
-def split(row: Record, named: str | None = None) -> list[Record]:
+# --- samples ---
+
+
+def _split(row: Record, named: str | None = None) -> list[Record]:
     """Return a row for each response to its question, numbered from 0; the row itself where it holds no list of them.
 
     What other lists of the same length say of the responses goes with each: verdicts, log-probabilities.
@@ -74,8 +82,6 @@ def split(row: Record, named: str | None = None) -> list[Record]:
     }
     rows = []
     for number, item in enumerate(items):
-        if not _is_sample(item):
-            raise row.error(f'"{path}[{number}]" is no text, and no object with text, content or response')
         own = {name: values[number] for name, values in beside.items()}
         if path in row.fields:
             own[path] = [item]
@@ -85,7 +91,7 @@ def split(row: Record, named: str | None = None) -> list[Record]:
     return rows
 
 
-def _columns(fields: Mapping[str, Any]) -> dict[int, str]:
+def _columns(fields: Fields) -> dict[int, str]:
     """Return the responses in columns such as ``response_0`` and ``response_1``, by their numbers from 0."""
     found = [(match[1], int(match[2]), name) for name in fields if (match := _COLUMN.fullmatch(name))]
     of_one = [fields[name] for kind, _, name in sorted(found) if kind == found[0][0]]
@@ -93,7 +99,7 @@ def _columns(fields: Mapping[str, Any]) -> dict[int, str]:
     return {place: text for place, text in enumerate(of_one) if isinstance(text, str) and is_several}
 
 
-def _path_of_samples(fields: Mapping[str, Any], named: str | None) -> str | None:
+def _path_of_samples(fields: Fields, named: str | None) -> str | None:
     """Return the path of the list that holds the responses to a row's question; None where there is none."""
     if named is not None:
         try:
@@ -102,11 +108,10 @@ def _path_of_samples(fields: Mapping[str, Any], named: str | None) -> str | None
             return None
     if isinstance(fields.get("response"), str):
         return None
-    for name in SAMPLES:
+    for name in _SAMPLES:
         items = fields.get(name)
-        if not isinstance(items, list) or not items or not all(map(_is_sample, items)):
-            continue
-        if name != "choices" or all(isinstance(item, dict) for item in items):
+        is_list = isinstance(items, list) and bool(items) and all(map(_is_sample, items))
+        if is_list and (name != "choices" or all(isinstance(item, dict) for item in items)):
             return name
     return None
 
@@ -121,6 +126,8 @@ def _is_sample(item: Any) -> bool:
 
 
 def _text_of(row: Record, what: str, item: Any) -> str:
+    if not _is_sample(item):
+        raise row.error(f'"{what}" is no text, and no object with text, content or response')
     if isinstance(item, dict):
         if isinstance(item.get("message"), dict):
             return read_response(f"{what}.message", item["message"], row)
@@ -141,6 +148,9 @@ def _sample(row: Record, number: int, text: str, own: dict[str, Any]) -> Record:
     return with_tokur(one, sample=number, finish_reason=reason if isinstance(reason, str) else None)
 
 
+# --- references and models ---
+
+
 def complete(record: Record) -> Record:
     """Give a response its reference and its model where they stand under everyday names; return the record.
 
@@ -149,13 +159,14 @@ def complete(record: Record) -> Record:
     fields = record.fields
     is_chat = isinstance(fields.get("messages"), list)
     is_answered = isinstance(fields.get("response"), str) or (is_chat and record.split_messages()[1] is not None)
-    if fields.get("reference") is None and (is_answered or _is_of_triviaqa(fields.get("answer"))):
-        references = (_reference(name, fields.get(name)) for name in (_REFERENCES if is_answered else ("answer",)))
+    if fields.get("reference") is None:
+        names = _REFERENCES if is_answered else ("answer",) if _is_of_triviaqa(fields.get("answer")) else ()
+        references = (_reference(name, fields.get(name)) for name in names)
         found = next((reference for reference in references if reference is not None), None)
         if found is not None:
             record.set("reference", found)
     if is_answered and record.computed("model") is None:
-        model = next((fields[name] for name in MODELS if isinstance(fields.get(name), str) and fields[name]), None)
+        model = next((fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name]), None)
         if model is not None:
             record.set("tokur", {"schema": SCHEMA, **record.tokur, "model": model})
     return record
@@ -175,15 +186,11 @@ def _reference(name: str, value: Any) -> str | list[str] | None:
         if len(texts) < len(value) or not texts:
             return None
         return texts[0] if len(texts) == 1 else texts
-    if isinstance(value, (bool, int, float)) and name == "label":
+    if name == "label" and (not isinstance(value, str) or value.strip().lower() in _NO_LABELS):
         return None
-    if isinstance(value, (bool, int, float)):
-        return str(value).lower() if isinstance(value, bool) else whole_number(value)
-    if not isinstance(value, str) or not value.strip():
+    text = as_text(value)
+    if not isinstance(text, str) or not text.strip():
         return None
-    if "####" in value:  # of GSM8K
-        return value.rpartition("####")[2].strip() or None
-    is_none = (name == "solution" and "\\boxed" not in value) or (
-        name == "label" and value.strip().lower() in _NO_LABELS
-    )
-    return None if is_none else value
+    if "####" in text:  # of GSM8K
+        return text.rpartition("####")[2].strip() or None
+    return None if name == "solution" and isinstance(value, str) and "\\boxed" not in text else text

@@ -7,25 +7,15 @@ import io
 import math
 import re
 import struct
-import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.records.arrays import elements
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.formats.base import (
-    Format,
-    Given,
-    Items,
-    Note,
-    add_label,
-    dicts,
-    each,
-    with_fields,
-    with_tokur,
-)
-from tokur_cli.records.formats.chat_api import logged_tokens
+from tokur_cli.records.formats.base import Fields, Format, add_label, dicts, each, has, with_tokur
+from tokur_cli.records.formats.logprobs import logged_tokens
+from tokur_cli.records.mapping import with_fields
 from tokur_cli.records.prompt import is_withheld, read_response
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import open_zstd
@@ -33,13 +23,10 @@ from tokur_cli.records.streams import open_zstd
 if TYPE_CHECKING:
     import zipfile
 
-_NAME = "inspect"
 _ATTACHMENT = "attachment://"
 _VERDICTS: dict[str, float | bool] = {"C": True, "I": False, "N": False, "P": 0.5}
 _WORDS = {"yes": True, "true": True, "no": False, "false": False}
 _LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
-_STARTED = re.compile(_LOG.pattern + rb'\s*"started"')
-_UNFINISHED = 'the log has the status "started": its run did not end, and samples may be missing'
 _STRING_OR_CONSTANT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN', re.DOTALL)
 _ZIP_ZSTD = 93  # how Inspect compresses; zipfile reads it only from Python 3.14 on
 
@@ -47,25 +34,12 @@ _ZIP_ZSTD = 93  # how Inspect compresses; zipfile reads it only from Python 3.14
 # --- samples ---
 
 
-def _read(rows: Items, given: Given, note: Note) -> Items:
-    invalidated = 0
-
-    def adapt(row: Record) -> list[Record]:
-        nonlocal invalidated
-        invalidated += row.get("invalidation") is not None
-        return [_adapt(row)]
-
-    yield from each(rows, _NAME, adapt)
-    if invalidated:
-        note(f"{invalidated:,} of the samples were invalidated by who ran the evaluation, but read")
-
-
 def _adapt(record: Record) -> Record:
     choices = record.fields["output"].get("choices")
     if not dicts(choices):  # a sample may have a response though its grading failed
         error = record.get("error")
         failed = f"the sample failed: {error.get('message') if isinstance(error, dict) else error}"
-        raise record.error(f'is no {_NAME} sample: "output.choices" is empty' if error is None else failed)
+        raise record.error('is no inspect sample: "output.choices" is empty' if error is None else failed)
     message = choices[0]["message"]
     response = _inline(record, read_response("output.choices[0].message", message, record))
     fields: dict[str, Any] = {"response": response}
@@ -89,17 +63,14 @@ def _adapt(record: Record) -> Record:
         reasoning="withheld" if is_withheld(message) else None,
         **logged_tokens(choices[0]),
     )
-    said = [None] if record.get("error") is not None else list(_verdicts(record.fields).values())
+    said = [None] if record.get("error") is not None else list((_verdicts(record.fields) or {}).values())
     if len(said) == 1:
         add_label(adapted, said[0])
     return adapted
 
 
 def _ends_with_response(record: Record, response: str) -> bool:
-    messages = record.get("messages")
-    if not isinstance(messages, list) or not messages or not isinstance(messages[-1], dict):
-        return False
-    last = messages[-1]
+    last = (dicts(record.get("messages")) or [{}])[-1]
     return last.get("role") == "assistant" and read_response("messages[-1]", last, record) == response
 
 
@@ -140,8 +111,8 @@ def _verdict(value: Any) -> Any:
     return number if math.isfinite(number) else value
 
 
-def _verdicts(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the scorers of a sample say, by the path to each; null where one failed."""
+def _verdicts(fields: Fields) -> dict[str, Any] | None:
+    """Return what the scorers of a sample say, by the path to each; null where one failed, None where all did."""
     scores = fields.get("scores")
     said: dict[str, Any] = {}
     for name, score in scores.items() if isinstance(scores, dict) else ():
@@ -153,24 +124,20 @@ def _verdicts(fields: Mapping[str, Any]) -> dict[str, Any]:
             said |= {f"scores.{name}.value.{part}": _verdict(item) for part, item in value.items()}
         else:
             said[f"scores.{name}.value"] = _verdict(value)
-    return said
+    return None if not said and fields.get("error") is not None else said
 
 
 # --- logs ---
 
 
-def _samples_of_log(
-    stream: io.BufferedReader, source: str, max_line: int, note: Note
-) -> Iterator[tuple[str, int, bytes | None]]:
+def _samples_of_log(stream: io.BufferedReader, source: str, max_line: int) -> Iterator[tuple[str, int, bytes | None]]:
     """Yield the samples of a ``.json`` log."""
-    if _STARTED.match(stream.peek()):
-        note(_UNFINISHED)
     for line, index, text in elements(stream, source, "samples", max_line):
         yield f"{source}[{index}]", line, text and _without_constants(text)
 
 
 def _samples_of_archive(
-    stream: io.BufferedReader, source: str, max_member: int, note: Note
+    stream: io.BufferedReader, source: str, max_member: int
 ) -> Iterator[tuple[str, int, bytes | None]]:
     """Yield the samples of an ``.eval`` archive, in the order in which they were written."""
     import zipfile  # which every start would pay for
@@ -184,13 +151,10 @@ def _samples_of_archive(
                 raise TokurError(
                     f"{source}: is a zip archive, but not an Inspect log: unpack it, and give what it holds"
                 )
-            header = _read_member(archive, "header.json", source, max_member) if "header.json" in names else None
-            if header is None or _STARTED.match(header):
-                note(_UNFINISHED)
             # a sample that was written again is listed twice; the last is the one that counts
             for name in dict.fromkeys(names):
                 if name.startswith("samples/") and name.endswith(".json"):
-                    text = _read_member(archive, name, source, max_member)
+                    text = _read_member(archive, archive.getinfo(name), max_member)
                     yield f"{source}/{name}", 1, text and _without_constants(text)
     except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, OSError) as error:
         raise TokurError(f"{source}: is not an Inspect log that can be read: {error}") from None
@@ -203,33 +167,30 @@ def _without_constants(text: bytes) -> bytes:
     return _STRING_OR_CONSTANT.sub(lambda match: match[0] if match[0].startswith(b'"') else b"null", text)
 
 
-def _read_member(archive: zipfile.ZipFile, name: str, source: str, max_member: int) -> bytes | None:
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_member: int) -> bytes | None:
     """Return a member's contents, None if they are too long; if they are longer than the archive says, that fails."""
     import zipfile
 
-    member = archive.getinfo(name)
     if member.file_size > max_member:
         return None
-    if member.compress_type != _ZIP_ZSTD or sys.version_info >= (3, 14):
+    if member.compress_type != _ZIP_ZSTD:
         return archive.read(member)
     stored = copy.copy(member)  # its bytes as they are, to which the checksum does not belong
     stored.compress_type, stored.file_size = zipfile.ZIP_STORED, member.compress_size
     del stored.CRC
-    with open_zstd(archive.open(stored), f"{source}/{name}") as contents:
+    with open_zstd(archive.open(stored), member.filename) as contents:
         data = contents.read(member.file_size + 1)
     if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
-        raise zipfile.BadZipFile(f"{name}: its size or its checksum is wrong")
+        raise zipfile.BadZipFile(f"{member.filename}: its size or its checksum is wrong")
     return data
 
 
 INSPECT = Format(
-    _NAME,
+    "inspect",
     "Inspect AI logs (.eval, .json): id, epoch, input, target, output",
-    lambda fields: {"epoch", "input", "target", "output"} <= fields.keys(),
-    _read,
+    has("epoch", "input", "target", "output"),
+    lambda rows, given, note: each(rows, INSPECT.name, lambda row: [_adapt(row)]),
     verdicts=_verdicts,
-    failed=lambda fields: fields.get("error") is not None,
-    logprobs=("output.choices.0.logprobs",),
     containers=(
         (lambda head: head.startswith(b"PK\x03\x04"), _samples_of_archive),
         (lambda head: _LOG.match(head) is not None, _samples_of_log),

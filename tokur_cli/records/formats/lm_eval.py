@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import UsageError, there_are
-from tokur_cli.records.formats.base import (
-    Format,
-    Given,
-    Items,
-    Note,
-    add_label,
-    each,
-    spelled,
-    with_fields,
-    with_tokur,
-)
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, add_label, each, has, with_tokur
+from tokur_cli.records.mapping import as_text, with_fields
 from tokur_cli.records.record import Record
-
-_NAME = "lm-eval"
 
 
 def _read(rows: Items, given: Given, note: Note) -> Items:
@@ -50,7 +39,7 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
             doc_id = f"{doc_id}-{question.hex()}"
         yield from _adapt_row(row, doc_id)
 
-    yield from each(rows, _NAME, adapt)
+    yield from each(rows, LM_EVAL.name, adapt)
     if passed and not read:
         raise UsageError(
             f"--format lm-eval:{given.filter}: no row has this filter{there_are(passed, str(given.filter))}"
@@ -73,12 +62,12 @@ def _adapt_row(record: Record, doc_id: int | str) -> Iterator[Record]:
     # Older versions wrote a list of requests, newer ones {"gen_args_0": {"arg_0": …}}
     requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
     if not requests or len(requests) != len(responses):
-        raise record.error(f"is no {_NAME} row: {len(requests)} arguments but {len(responses)} resps")
+        raise record.error(f"is no lm-eval row: {len(requests)} arguments but {len(responses)} resps")
     said = list(_metrics(record.fields).values())
     for number, (request, repeats) in enumerate(zip(requests, responses, strict=True)):
         prompt = _read_prompt(record, list(request.values()) if isinstance(request, dict) else request)
         if not isinstance(repeats, list) or not repeats:
-            raise record.error(f"is no {_NAME} row: resps[{number}] is no list of repeats")
+            raise record.error(f"is no lm-eval row: resps[{number}] is no list of repeats")
         for sample, response in enumerate(repeats):
             one, is_only = record.copy(), len(requests) * len(repeats) == 1
             if not is_only:
@@ -87,7 +76,7 @@ def _adapt_row(record: Record, doc_id: int | str) -> Iterator[Record]:
                 one,
                 id=doc_id if len(requests) == 1 else f"{doc_id}-{number}",
                 response=record.checked_text(f"resps[{number}][{sample}]", response),
-                reference=spelled(record, "target"),
+                reference=as_text(record.get("target")),
                 **prompt,
             )
             if is_only and len(said) == 1:
@@ -102,14 +91,11 @@ def _read_prompt(record: Record, request: Any) -> dict[str, Any]:
     prompt = request[0]
     if isinstance(prompt, str):
         return {"prompt": prompt}
-    try:  # what was sent to a chat API: the turns as JSON, in a list of one
-        (turns,) = prompt
-        return {"messages": json.loads(turns)}
-    except (TypeError, ValueError):
-        raise record.error(f"is no {_NAME} row: its prompt is neither text nor chat turns") from None
+    (turns,) = prompt  # what was sent to a chat API: the turns as JSON, in a list of one
+    return {"messages": json.loads(turns)}
 
 
-def _metrics(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _metrics(fields: Fields) -> dict[str, Any]:
     """Return what the harness's metrics say of a row's response, by name; older versions did not list them."""
     names = fields.get("metrics")
     listed = names if isinstance(names, list) else []
@@ -117,9 +103,9 @@ def _metrics(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 LM_EVAL = Format(
-    _NAME,
+    "lm-eval",
     "lm-evaluation-harness samples_*.jsonl: doc_id, arguments, resps, target",
-    lambda fields: {"doc_id", "doc", "arguments", "resps"} <= fields.keys(),
+    has("doc_id", "doc", "arguments", "resps"),
     _read,
     takes_filter=True,
     verdicts=_metrics,

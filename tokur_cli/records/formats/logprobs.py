@@ -10,12 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli.records.encoding import json_type
-from tokur_cli.records.formats import FORMATS
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.prompt import is_bytes
 from tokur_cli.records.record import Record
 
-_ESCAPED = re.compile(r"bytes:(\\x[0-9a-f]{2})+")
+_PLACES = (
+    "logprobs",
+    "choices.0.logprobs",  # of a saved answer
+    "source.response.body.choices.0.logprobs",  # of a batch
+    "source.response.choices.0.logprobs",  # of a logged call
+    "output.choices.0.logprobs",  # of Inspect
+)
+_TOKEN_ID = re.compile(r"token_id:(\d+)")  # as vLLM writes tokens with return_tokens_as_token_ids
+_ESCAPED = re.compile(r"bytes:(\\x[0-9a-f]{2})+")  # as OpenAI's completions write what is no whole character
 _VERY_UNLIKELY = -9999.0  # no number: the service does not say how unlikely
 _MOST = 1e-3  # of a log-probability, as services round
 _MOST_MASS = 1.01  # of the likeliest tokens together
@@ -39,11 +46,47 @@ class LoggedToken:
     texts: tuple[bytes, ...]
 
 
+def is_token_id(text: str) -> bool:
+    """Return whether a token is written as its id, ``token_id:64``."""
+    return _TOKEN_ID.fullmatch(text) is not None
+
+
+def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of ``tokur`` that hold a choice's exact tokens, as far as it tells them.
+
+    Args:
+        choice: with vLLM's ``token_ids``, or the ``logprobs`` of chat completions (``content``, each token with its
+            text and, maybe, bytes) or of completions (``tokens``).
+    """
+    if choice.get("token_ids") is not None:
+        return {"token_ids": choice["token_ids"]}
+    logprobs = choice.get("logprobs")
+    listed = (logprobs.get("content") or logprobs.get("tokens")) if isinstance(logprobs, dict) else None
+    if not isinstance(listed, list):
+        return {}
+    tokens = [token if isinstance(token, dict) else {"token": token} for token in listed]
+    texts = [token.get("token") for token in tokens]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        return {}
+    ids = [_TOKEN_ID.fullmatch(text) for text in texts]
+    if all(ids):
+        return {"token_ids": [int(match[1]) for match in ids if match]}
+    return {"token_strings": [_spelled(_text_of(token)) for token in tokens]}
+
+
+def _spelled(token: bytes) -> str | list[int]:
+    """Return a token as text, or its bytes where they are not whole characters."""
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        return list(token)
+
+
 def logged_logprobs(record: Record) -> list[LoggedToken]:
     """Return what a record's log says about each token of its response.
 
-    Read are, where the formats have them, the ``logprobs`` of chat completions (``content``), of completions
-    (``tokens``, ``token_logprobs``, ``top_logprobs``), a list of tokens, and the ``output`` of the Responses API.
+    Read are the ``logprobs`` of chat completions (``content``), of completions (``tokens``, ``token_logprobs``,
+    ``top_logprobs``), and a list of tokens, which is also what the answers of other services were turned into.
 
     Raises:
         RecordError: there are none, or they are no log-probabilities of this response's tokens.
@@ -68,27 +111,17 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
 
 
 def _find(record: Record) -> tuple[str, Any]:
-    for place in (place for form in FORMATS.values() for place in form.logprobs):
-        value = _at(record.fields, place)
+    for place in _PLACES:
+        try:
+            value = value_at(record.fields, place)
+        except LookupError:
+            continue
         if value is not None:
-            return place.replace(".*", ""), value
+            return place, value
     raise record.error(
         'has no "logprobs": ask the service for them ("logprobs": true, "top_logprobs": 20), or leave out '
         "--from-logprobs to score with a model"
     )
-
-
-def _at(fields: Any, place: str) -> Any:
-    """Return what stands at a place, with ``*`` the lists that stand at each of the places joined; None for nothing."""
-    path, several, rest = place.partition(".*.")
-    try:
-        value = value_at(fields, path)
-    except LookupError:
-        return None
-    if not several:
-        return value
-    lists = [_at(item, rest) for item in value] if isinstance(value, list) else []
-    return [item for found in lists if isinstance(found, list) for item in found] or None
 
 
 def _rows_of_completions(record: Record, what: str, logprobs: dict[str, Any]) -> list[Any]:
@@ -114,35 +147,32 @@ def _read(record: Record, what: str, row: Any) -> LoggedToken:
         raise record.error(f"{what}: top_logprobs is no list of objects")
     listed = [(other, _number(record, f"{what}: top_logprobs", other.get("logprob"))) for other in top]
     known = [(other, number) for other, number in listed if number is not None]
-    _check_mass(record, f"{what}: top_logprobs", known)
+    likeliest = [(number, _text_of(other)) for other, number in known]
+    _check_mass(record, f"{what}: top_logprobs", likeliest)
     if known and (known[0][0].get("token"), known[0][1]) == (row["token"], logprob):
         # vLLM puts the sampled token first, whether it is one of the likeliest or not. Where it is less likely than all
         # others, or alone, and not more likely than all that are not listed, it may be there as the sampled one only
-        others = [number for _, number in known[1:]]
-        if known[0][1] < (min(others) if others else _LIKELIEST_OF_ALL):
-            del known[0]
-    known.sort(key=lambda pair: -pair[1])
-    return LoggedToken(
-        _text_of(row), logprob, tuple(number for _, number in known), tuple(_text_of(other) for other, _ in known)
-    )
+        others = [number for number, _ in likeliest[1:]]
+        if likeliest[0][0] < (min(others) if others else _LIKELIEST_OF_ALL):
+            del likeliest[0]
+    likeliest.sort(key=lambda pair: -pair[0])
+    numbers, texts = zip(*likeliest, strict=True) if likeliest else ((), ())
+    return LoggedToken(_text_of(row), logprob, numbers, texts)
 
 
-def _check_mass(record: Record, what: str, known: list[tuple[dict[str, Any], float]]) -> None:
+def _check_mass(record: Record, what: str, likeliest: list[tuple[float, bytes]]) -> None:
     """Refuse likeliest tokens that are no distribution's: too likely together, or one of them twice."""
-    mass = sum(math.exp(number) for _, number in known)
+    mass = sum(math.exp(number) for number, _ in likeliest)
     if mass > _MOST_MASS:
         raise record.error(f"{what}: the probabilities sum to {mass:.3g}")
-    for (text, _), times in Counter((_text_of(other), number) for other, number in known).items():
+    for (_, text), times in Counter(likeliest).items():
         # Pieces of characters that a service spells alike may have equal numbers
         if times > 1 and text and "\ufffd" not in text.decode("utf-8", "replace"):
             raise record.error(f"{what}: lists the token {text.decode()!r} {times} times")
 
 
 def _text_of(row: dict[str, Any]) -> bytes:
-    r"""Return a token's bytes; none where a service names no text.
-
-    OpenAI's completions write those that are no whole character as ``bytes:\xf0\x9f``.
-    """
+    """Return a token's bytes; none where a service names no text."""
     token = row.get("token")
     if is_bytes(row.get("bytes")):
         return bytes(row["bytes"])
