@@ -92,16 +92,18 @@ def _agreement(one: Ids, other: Ids) -> int:
     return int(differs.argmax()) if differs.any() else length
 
 
+def has_latent_attention(model: PreTrainedModel) -> bool:
+    """Return whether keys are computed again from what is kept: a projection then sees more than a pass's positions."""
+    return getattr(model.config.get_text_config(decoder=True), "kv_lora_rank", None) is not None
+
+
 def shares_prefixes(model: PreTrainedModel) -> bool:
     """Return whether several rows can go on from one row's keys and values.
 
-    They cannot where a state of a text is kept that is no key, where keys are computed again from what is kept (latent
-    attention: a projection then sees more than a pass's positions), and where nothing is kept.
+    They cannot where a state of a text is kept that is no key, in latent attention, and where nothing is kept.
     """
-    if getattr(model.config.get_text_config(decoder=True), "kv_lora_rank", None) is not None:
-        return False
     cache = empty_cache(model)
-    if {type(layer).__name__ for layer in cache.layers} - _PLAIN:
+    if has_latent_attention(model) or {type(layer).__name__ for layer in cache.layers} - _PLAIN:
         return False
     token = torch.zeros(1, 1, dtype=torch.long, device=input_device(model))
     with torch.inference_mode():

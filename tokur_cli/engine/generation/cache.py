@@ -17,11 +17,10 @@ for 1 + M, and is 1 where they are not.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -36,7 +35,7 @@ from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_dev
 from tokur_cli.engine.forward.hooks import Draws, perturbed
 from tokur_cli.engine.forward.rope import rescaling
 
-_SPARE = 32  # columns that are allocated ahead, at fewest; as many may come before the longest response
+_SPARE = 16  # columns that are allocated ahead, at fewest; as many may come before the longest response
 _LEAST_SAVING = 64  # positions: fewer are not worth a pass of their own
 # By name, since DummyLayer, which keeps nothing, is not in older versions
 _KNOWN = {"DynamicLayer", "LinearAttentionLayer", "LinearAttentionAndFullAttentionLayer", "DummyLayer"}
@@ -46,19 +45,25 @@ class KeptText:
     """What a model keeps of a text.
 
     Args:
-        layers: keys and values (W, heads, tokens, d) of its last tokens, states (W, …) of all.
+        columns: the keys (W, heads, tokens, d) of its last tokens in each layer that has them, and the values.
+        states: the states (W, …) of all its tokens.
         tokens: how many tokens the text has.
-        prompt: the text of the tokens before these; None for none.
+        prompt: the text of the tokens before the last ones; None for none.
     """
 
-    def __init__(self, layers: list[Any], tokens: int, prompt: KeptText | None = None) -> None:
-        self.layers: list[Any] | None = layers
-        self.tokens, self.prompt = tokens, prompt
+    def __init__(
+        self, columns: Sequence[Tensor], states: Sequence[Tensor], tokens: int, prompt: KeptText | None = None
+    ) -> None:
+        self.columns, self.states, self.tokens, self.prompt = columns, states, tokens, prompt
 
-    def give_up(self) -> bool:
-        """Forget what was kept, for want of memory; return whether it was there."""
-        held, self.layers, self.prompt = self.layers, None, None
-        return held is not None
+    @property
+    def is_there(self) -> bool:
+        """Whether it has not been given up."""
+        return bool(self.columns or self.states)
+
+    def give_up(self) -> None:
+        """Forget what was kept."""
+        self.columns, self.states, self.prompt = (), (), None
 
 
 class RollingLayer(DynamicLayer):
@@ -79,9 +84,10 @@ class RollingLayer(DynamicLayer):
         """Have so many rows and columns be in use; make room for more rows."""
         have_rows, heads, have_columns, _ = self.storage[0].shape
         if rows + more_rows > have_rows or columns > have_columns:
-            have_rows = max(have_rows, rows + more_rows)
             have_columns = have_columns if columns <= have_columns else columns + max(_SPARE, columns // 8)
-            larger = [tensor.new_empty(have_rows, heads, have_columns, tensor.shape[-1]) for tensor in self.storage]
+            larger = [
+                tensor.new_empty(rows + more_rows, heads, have_columns, tensor.shape[-1]) for tensor in self.storage
+            ]
             for new, old in zip(larger, (self.keys, self.values), strict=True):
                 new[: old.shape[0], :, : old.shape[2]] = old
             self.storage = tuple(larger)
@@ -126,14 +132,17 @@ class KVCache:
         self.device = input_device(model)
         self.num_weights = 1 + (draws.num_draws if draws else 0)
         self._last_position = min(context_length or sys.maxsize, rescaling(model).beyond) - 1
-        self._cache: Cache | None = None
-        self._lengths = torch.zeros(0, dtype=torch.long)  # (R,) tokens of each response that are processed
+        self._cache: Cache | None = None  # from the first prompt on
+        self._lengths: list[int] = []  # tokens of each response that are processed
+
+    @property
+    def _layers(self) -> list[Any]:
+        return list(self._cache.layers) if self._cache else []
 
     @property
     def _columns(self) -> int:
         """Columns in use; 0 where no layer has any."""
-        layers: Sequence[Any] = self._cache.layers if self._cache else ()
-        return next((layer.keys.shape[2] for layer in layers if _has_columns(layer)), 0)
+        return next((keys.shape[2] for keys in _columns(self._layers)), 0)
 
     def prefill(self, texts: Sequence[Sequence[int]], prompt_lengths: Sequence[int]) -> tuple[list[KeptText], Tensor]:
         """Process prompts, or responses so far.
@@ -147,7 +156,7 @@ class KVCache:
         """
         cache = empty_cache(self.model)
         groups = [list(group) for _, group in itertools.groupby(range(len(texts)), lambda index: len(texts[index]))]
-        if len(groups) > 1 and any(map(_keeps_states, cache.layers)):
+        if len(groups) > 1 and any(isinstance(layer, LinearAttentionLayer) for layer in cache.layers):
             in_turn = [self.prefill([texts[i] for i in group], [prompt_lengths[i] for i in group]) for group in groups]
             return [text for some, _ in in_turn for text in some], torch.cat([logits for _, logits in in_turn], dim=1)
         prompts = [text[: min(length, len(text) - 1)] for text, length in zip(texts, prompt_lengths, strict=True)]
@@ -162,10 +171,11 @@ class KVCache:
         states = outputs["last_hidden_state"].unflatten(0, (self.num_weights, -1))
         ends = torch.tensor([len(text) - common - 1 for text in texts], device=states.device)
         last = states[:, torch.arange(len(texts), device=states.device), ends]
-        kept = [
-            KeptText([_row(layer, self.num_weights, row, slice(len(text))) for layer in cache.layers], len(text))
-            for row, text in enumerate(texts)
-        ]
+        kept = [KeptText(*self._row(cache.layers, row, slice(len(ids))), len(ids)) for row, ids in enumerate(texts)]
+        if self._cache is None:
+            self._cache = cache
+            for layer in self._layers:
+                _leave_rows_out(layer)
         with logits_from(self.model, outputs) as logits:
             return kept, logits(last.flatten(0, 1)[None])[0].unflatten(0, (self.num_weights, -1))
 
@@ -179,6 +189,11 @@ class KVCache:
             argument = cache_argument(self.model, cache)
             return run_body(self.model, input_ids=ids.repeat(self.num_weights, 1), use_cache=True, **argument)
 
+    def _row(self, layers: Iterable[Any], row: int, columns: slice) -> tuple[list[Tensor], list[Tensor]]:
+        """Return some columns, and the states, that layers of (W·rows, …) hold of a row: (W, …) each, no copies."""
+        kept = [tensor.unflatten(0, (self.num_weights, -1))[:, row, :, columns] for tensor in _columns(layers)]
+        return kept, [place[key].unflatten(0, (self.num_weights, -1))[:, row] for place, key in _states(layers)]
+
     def admit(self, texts: Sequence[KeptText], copies: Sequence[int], more: int = 0) -> None:
         """Append rows for responses.
 
@@ -187,46 +202,48 @@ class KVCache:
             copies: responses that go on from each.
             more: responses that join next, for which room is made.
         """
-        if self._cache is None:
-            assert texts[0].layers is not None
-            self._cache = Cache(layers=[_without_rows(layer) for layer in texts[0].layers])
         first = len(self._lengths)
-        new = torch.tensor([text.tokens for text in texts]).repeat_interleave(torch.tensor(list(copies)))
-        self._arrange(range(first), torch.cat([self._lengths, new]), more)
+        new = [text.tokens for text, count in zip(texts, copies, strict=True) for _ in range(count)]
+        self._arrange(range(first), [*self._lengths, *new], more)
         for text, begin, count in zip(texts, itertools.accumulate(copies, initial=first), copies, strict=False):
-            for place, layer in enumerate(self._cache.layers):
-                _put(layer, self.num_weights, slice(begin, begin + count), text, place)
+            rows = slice(begin, begin + count)
+            for place, tensor in enumerate(_columns(self._layers)):
+                before = [text.prompt.columns[place]] if text.prompt else []
+                whole = torch.cat([*before, text.columns[place]], dim=2)
+                own = tensor.unflatten(0, (self.num_weights, -1))[:, rows]
+                own[..., : -whole.shape[2], :] = 0
+                own[..., -whole.shape[2] :, :] = whole[:, None]
+            for (states, key), theirs in zip(_states(self._layers), text.states, strict=True):
+                states[key].unflatten(0, (self.num_weights, -1))[:, rows] = theirs[:, None]
 
     def select_rows(self, index: Sequence[int]) -> None:
         """Make response i what response ``index[i]`` is, each at most once, and evict the others."""
-        self._arrange(index, self._lengths[torch.tensor(list(index))], 0)
+        self._arrange(index, [self._lengths[i] for i in index], 0)
+        for layer in () if index else self._layers:
+            _leave_rows_out(layer)
 
-    def _arrange(self, index: Sequence[int], lengths: Tensor, more: int) -> None:
+    def _arrange(self, index: Sequence[int], lengths: list[int], more: int) -> None:
         """Have responses ``index`` be the first of those that have these lengths from now on."""
-        assert self._cache is not None
         kept = torch.tensor(list(index), dtype=torch.long)
         weights, count = torch.arange(self.num_weights)[:, None], self.num_weights * len(lengths)
         rows = (weights * len(self._lengths) + kept).flatten()
         places = (weights * len(lengths) + torch.arange(len(kept))).flatten()
-        used = max(self._lengths[kept].tolist(), default=0)
-        columns = max([used if self._columns - used >= _SPARE else self._columns, *lengths.tolist()])
-        layers: list[Any] = self._cache.layers
-        for layer in layers:
+        used = max((self._lengths[i] for i in index), default=0)
+        columns = max([used if self._columns - used >= _SPARE else self._columns, *lengths])
+        for layer in self._layers:
             if _has_columns(layer):
                 layer.arrange(rows, places, used, count, columns, self.num_weights * more)
-            for states, place, state in _states(layer):
-                moved = state.index_select(0, rows.to(state.device))
-                states[place] = state.new_empty(count, *state.shape[1:])
-                states[place].index_copy_(0, places.to(state.device), moved)
+        for states, key in _states(self._layers):
+            moved = states[key].index_select(0, rows.to(states[key].device))
+            states[key] = moved.new_empty(count, *moved.shape[1:]).index_copy_(0, places.to(moved.device), moved)
         self._lengths = lengths
 
     def take(self, row: int, prompt: KeptText | None = None) -> KeptText:
         """Return a copy of what is kept of a response, but for the tokens that another text holds."""
-        assert self._cache is not None
-        tokens = int(self._lengths[row])
-        columns = slice(self._columns - tokens + (prompt.tokens if prompt else 0), self._columns)
-        rows = [_row(layer, self.num_weights, row, columns, Tensor.clone) for layer in self._cache.layers]
-        return KeptText(rows, tokens, prompt)
+        tokens = self._lengths[row]
+        first = self._columns - tokens + (prompt.tokens if prompt else 0)
+        columns, states = self._row(self._layers, row, slice(first, self._columns))
+        return KeptText([one.clone() for one in columns], [one.clone() for one in states], tokens, prompt)
 
     def step(self, ids: Sequence[int], steps: Sequence[int]) -> Tensor:
         """Process each response's next token.
@@ -240,45 +257,52 @@ class KVCache:
         """
         assert self._cache is not None
         where: dict[str, Tensor] = {}
-        if length := self._columns:
-            filled = self._lengths.to(self.device)
-            mask = torch.arange(length + 1, device=self.device) >= (length - filled)[:, None]
-            positions = filled.clamp(max=self._last_position)  # ended responses may run beyond it
+        if columns := self._columns:
+            lengths = torch.tensor(self._lengths, device=self.device)[:, None]
+            mask = torch.arange(columns + 1, device=self.device) >= columns - lengths
+            positions = lengths.clamp(max=self._last_position)  # ended responses may run beyond it
             where = {
                 "attention_mask": mask.long().repeat(self.num_weights, 1),
-                "position_ids": positions[:, None].repeat(self.num_weights, 1),
+                "position_ids": positions.repeat(self.num_weights, 1),
             }
         tokens = torch.tensor(ids, device=self.device)[:, None].repeat(self.num_weights, 1)
         with self._perturbed(torch.tensor(steps, device=self.device)[:, None]):
             argument = cache_argument(self.model, self._cache)
             outputs = self.model(input_ids=tokens, use_cache=True, **where, **argument)
-        self._lengths = self._lengths + 1
+        self._lengths = [length + 1 for length in self._lengths]
         logits: Tensor = outputs.logits[:, -1].unflatten(0, (self.num_weights, -1))
         return logits
 
-    @contextmanager
-    def _perturbed(self, steps: Tensor) -> Iterator[None]:
+    def _perturbed(self, steps: Tensor) -> AbstractContextManager[None]:
         """Have passes over positions of these decoding steps (B, L) see the draws."""
-        if self.draws is None:
-            yield
-            return
-        with perturbed(self.draws, steps if self.stepwise else None):
-            yield
+        return nullcontext() if self.draws is None else perturbed(self.draws, steps if self.stepwise else None)
 
 
 def _has_columns(layer: Any) -> bool:
     return getattr(layer, "keys", None) is not None
 
 
-def _keeps_states(layer: Any) -> bool:
-    return isinstance(layer, LinearAttentionLayer)
+def _columns(layers: Iterable[Any]) -> list[Tensor]:
+    """Return the keys and values of all layers."""
+    return [tensor for layer in layers if _has_columns(layer) for tensor in (layer.keys, layer.values)]
 
 
-def _states(layer: Any) -> Iterator[tuple[dict[int, Tensor], int, Tensor]]:
-    """Yield a layer's states (rows, …), each with the dict and the key that it stands under."""
-    for name in ("conv_states", "recurrent_states"):
-        states = getattr(layer, name, {})
-        yield from [(states, key, state) for key, state in states.items() if state is not None]
+def _states(layers: Iterable[Any]) -> Iterator[tuple[dict[int, Tensor], int]]:
+    """Yield where each state (rows, …) of all layers stands: a dict and the key in it."""
+    for layer in layers:
+        for name in ("conv_states", "recurrent_states"):
+            states = getattr(layer, name, {})
+            yield from [(states, key) for key, state in states.items() if state is not None]
+
+
+def _leave_rows_out(layer: Any) -> None:
+    """Have a layer become an empty one of a batch, whose memory is free."""
+    if _has_columns(layer):
+        layer.__class__ = RollingStateLayer if isinstance(layer, LinearAttentionLayer) else RollingLayer
+        layer.storage = (layer.keys[:0, :, :0].clone(), layer.values[:0, :, :0].clone())
+        layer.use(0, 0)
+    for states, key in _states([layer]):
+        states[key] = states[key][:0].clone()
 
 
 def unsupported_cache_reason(model: PreTrainedModel) -> str | None:
@@ -296,58 +320,4 @@ def unsupported_cache_reason(model: PreTrainedModel) -> str | None:
 def kept_bytes(model: PreTrainedModel) -> tuple[int, int]:
     """Return what is kept of a token, and of a text of any length; a model's config tells it in too many ways."""
     (text,), _ = KVCache(model, None).prefill([[0]], [1])
-    layers = text.layers or []
-    columns = sum(layer.keys.nbytes + layer.values.nbytes for layer in layers if _has_columns(layer))
-    return columns, sum(state.nbytes for layer in layers for _, _, state in _states(layer))
-
-
-def _with_own_states(layer: Any) -> Any:
-    """Return a layer with the same tensors, of which others can take the places."""
-    own = copy.copy(layer)
-    for name, value in vars(layer).items():
-        if isinstance(value, dict):
-            setattr(own, name, dict(value))
-    return own
-
-
-def _without_rows(of_text: Any) -> Any:
-    """Return an empty layer of a batch."""
-    layer = _with_own_states(of_text)
-    if _has_columns(layer):
-        layer.__class__ = RollingStateLayer if _keeps_states(layer) else RollingLayer
-        layer.storage = (layer.keys[:0, :, :0], layer.values[:0, :, :0])
-        layer.use(0, 0)
-    for states, key, state in _states(layer):
-        states[key] = state[:0]
-    return layer
-
-
-def _row(
-    layer: Any, num_weights: int, row: int, columns: slice, own: Callable[[Tensor], Tensor] = lambda view: view
-) -> Any:
-    """Return some columns of a row in a layer of (W·rows, …) as a layer (W, …)."""
-    alone = _with_own_states(layer)
-    if _has_columns(layer):
-        alone.storage = ()
-        both = (tensor.unflatten(0, (num_weights, -1))[:, row, :, columns] for tensor in (layer.keys, layer.values))
-        alone.keys, alone.values = map(own, both)
-    for states, key, state in _states(alone):
-        states[key] = own(state.unflatten(0, (num_weights, -1))[:, row])
-    return alone
-
-
-def _put(layer: Any, num_weights: int, rows: slice, text: KeptText, place: int) -> None:
-    """Have rows of a layer (W·rows, …), the one at this place, be copies of a text's."""
-    assert text.layers is not None
-    own = text.layers[place]
-    pieces = [own, text.prompt.layers[place]] if text.prompt and text.prompt.layers else [own]
-    for name in ("keys", "values") if _has_columns(layer) else ():
-        tensor = getattr(layer, name).unflatten(0, (num_weights, -1))[:, rows]
-        end = tensor.shape[-2]
-        for piece in pieces:
-            states = getattr(piece, name)[:, None]
-            first, end = end, end - states.shape[-2]
-            tensor[..., end:first, :] = states
-        tensor[..., :end, :] = 0
-    for (_, _, state), (_, _, theirs) in zip(_states(layer), _states(own), strict=True):
-        state.unflatten(0, (num_weights, -1))[:, rows] = theirs[:, None]
+    return sum(tensor.nbytes for tensor in text.columns), sum(state.nbytes for state in text.states)

@@ -6,12 +6,12 @@ Where tokens are scored as they are generated, the mean weights choose them, and
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
-from weakref import WeakSet
 
 import torch
 from accelerate.utils.memory import clear_device_cache
@@ -42,30 +42,27 @@ class DecodingRequest:
         key: what its random numbers depend on, besides the seed and the sample: the question's id.
         prompt_ids: at least one token id.
         samples: numbers of the samples.
-        begun: what their responses begin with, if they are to be continued.
+        begun: the response that is to be continued; None for a new one.
         step: which step of theirs this is; None for responses in one go.
-        scored: of what is there already, if tokens are scored.
-        kept: of what is there already but for the last token; computed where it is None or was given up.
     """
 
     index: int
     key: str
     prompt_ids: Sequence[int]
     samples: Sequence[int]
-    begun: Sequence[int] = ()
+    begun: DecodedResponse | None = None
     step: int | None = None
-    scored: ScoredTokens | None = None
-    kept: KeptText | None = None
 
     @property
-    def length(self) -> int:
-        """Tokens that are there already."""
-        return len(self.prompt_ids) + len(self.begun)
+    def begun_ids(self) -> list[int]:
+        """The response tokens that are there already."""
+        return self.begun.token_ids if self.begun else []
 
     @property
-    def is_kept(self) -> bool:
-        """Whether nothing need be computed of what is there."""
-        return self.kept is not None and self.kept.layers is not None
+    def kept(self) -> KeptText | None:
+        """What is kept of all that is there already but for the last token; None where it must be computed."""
+        kept = self.begun.kept if self.begun else None
+        return kept if kept and kept.is_there else None
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class DecodedResponse:
         text: what they spell without special tokens, up to a stop string.
         finish_reason: ``stop`` (the model ended it), ``length`` or ``stop_string``; ``step`` where only a step ended.
         scored: of all its tokens, if they are scored.
-        kept: of prompt and response but for the last token, where only a step ended.
+        kept: of prompt and response but for the last token, where only a step ended; given up as the response goes on.
     """
 
     index: int
@@ -87,7 +84,7 @@ class DecodedResponse:
     token_ids: list[int]
     text: str
     finish_reason: FinishReason
-    scored: ScoredTokens | None = None
+    scored: ScoredTokens = field(default_factory=ScoredTokens)
     kept: KeptText | None = None
 
 
@@ -102,7 +99,7 @@ class _Row:
     Args:
         request, sample: what it answers, and as which sample.
         random: its random words.
-        limit: tokens that it may have, or have at the end of this step.
+        limit: tokens that it may have at the end of this step.
         ids: its tokens.
         scored: of these tokens, if they are scored.
         prompt: what is kept of what its steps began with.
@@ -114,13 +111,13 @@ class _Row:
     random: RandomStream
     limit: int
     ids: list[int]
-    scored: ScoredTokens | None
-    prompt: KeptText | None
+    scored: ScoredTokens
+    prompt: KeptText | None = None
     done: bool = False
 
     @property
     def new_ids(self) -> list[int]:
-        return self.ids[len(self.request.begun) :]
+        return self.ids[len(self.request.begun_ids) :]
 
 
 class Decoder:
@@ -170,7 +167,6 @@ class Decoder:
         self._rows: list[_Row] = []
         self._scorer: TokenScorer | None = None
         self._cache = self._new_cache()
-        self._kept: WeakSet[KeptText] = WeakSet()
         self._waiting: deque[DecodingRequest] = deque()
         self._rescaling = rescaling(model)
         self._exhausted = False  # whether no more requests come
@@ -222,13 +218,12 @@ class Decoder:
             The request to give up, if even a batch of one response did not fit.
         """
         rows = [row for row in self._rows if not row.done]
-        given_up = [text.give_up() for text in list(self._kept)]
         self._rows, self._cache = [], self._new_cache()
         by_request = {id(row.request): row.request for row in rows}
         for request in reversed(by_request.values()):
             samples = [row.sample for row in rows if row.request is request]
             self._waiting.appendleft(replace(request, samples=samples))
-        if self.max_rows == 1 and not any(given_up):
+        if self.max_rows == 1:
             return self._waiting.popleft()
         self.max_rows = max(1, min(self.max_rows, len(rows)) // 2)
         return None
@@ -243,28 +238,29 @@ class Decoder:
             return
         joining, refused = self._next_requests(source)
         yield from refused
-        kept = [request for request in joining if request.is_kept]
-        others = sorted((r for r in joining if not r.is_kept), key=lambda request: -request.length)
+        others = sorted((r for r in joining if not r.kept), key=lambda r: -len(r.prompt_ids) - len(r.begun_ids))
+        continued = [(request, request.kept) for request in joining if request.kept]
         # Before anything can fail for lack of memory: nothing is lost then
         new_rows = self._rows_of(others)
-        self._rows += [*self._rows_of(kept), *new_rows]
-        if kept:
-            texts = [request.kept for request in kept if request.kept is not None]
-            self._cache.admit(texts, [len(request.samples) for request in kept])
+        self._rows += [*self._rows_of([request for request, _ in continued]), *new_rows]
+        if continued:
+            self._cache.admit([kept for _, kept in continued], [len(request.samples) for request, _ in continued])
+        for _, kept in continued:  # the batch has it from now on
+            kept.give_up()
         if others:
             yield from self._add_tokens(new_rows, self._prefill(others))
 
     def _rows_of(self, requests: Sequence[DecodingRequest]) -> list[_Row]:
         rows = []
         for request in requests:
-            request_alone = replace(request, kept=None)  # which the batch has from now on
-            prompt = request.kept.prompt if request.kept else None
-            limit = self._limit(request)
+            limit, begun = self._limit(request), request.begun.scored if request.begun else ScoredTokens()
             if request.step is not None and self.step_tokens is not None:
-                limit = min(limit, len(request.begun) + self.step_tokens)
+                limit = min(limit, len(request.begun_ids) + self.step_tokens)
             for sample in request.samples:
                 random = RandomStream(self.sampling.seed, request.key, sample, request.step)
-                rows.append(_Row(request_alone, sample, random, limit, list(request.begun), request.scored, prompt))
+                scored = ScoredTokens([*begun.tokens], begun.draw_log_p)
+                prompt = request.kept.prompt if request.kept else None
+                rows.append(_Row(request, sample, random, limit, [*request.begun_ids], scored, prompt))
         return rows
 
     def _evict(self, running: Sequence[int]) -> None:
@@ -272,10 +268,7 @@ class Decoder:
         last = [index for index in running if index >= len(running)]
         order = [last.pop() if row.done else index for index, row in enumerate(self._rows[: len(running)])]
         self._rows = [self._rows[index] for index in order]
-        if order:
-            self._cache.select_rows(order)
-        else:
-            self._cache = self._new_cache()
+        self._cache.select_rows(order)
 
     def _new_cache(self) -> KVCache:
         draws, stepwise = (self._scorer.draws, self._scorer.stepwise) if self._scorer else (None, False)
@@ -333,7 +326,7 @@ class Decoder:
     def most_rows(self, length: int) -> int:
         """Return how many responses of so many tokens, prompts included, may be kept at once."""
         if self.cache_bytes is None:
-            return self.max_rows
+            return sys.maxsize
         of_token, of_text = self._kept_bytes
         return self.cache_bytes // ((columns_for(length) * of_token + of_text) * self._cache.num_weights)
 
@@ -346,11 +339,11 @@ class Decoder:
         logits: list[Tensor] = []
         rows = iter(self._rows[-sum(len(request.samples) for request in requests) :])
         while requests:
-            count = max(1, self.prefill_tokens // requests[0].length)  # the longest comes first
+            texts = [[*request.prompt_ids, *request.begun_ids] for request in requests]
+            count = max(1, self.prefill_tokens // len(texts[0]))  # the longest comes first
             some, requests = requests[:count], requests[count:]
             copies = [len(request.samples) for request in some]
-            texts = [[*request.prompt_ids, *request.begun] for request in some]
-            kept, following = self._cache.prefill(texts, [len(request.prompt_ids) for request in some])
+            kept, following = self._cache.prefill(texts[:count], [len(request.prompt_ids) for request in some])
             self._cache.admit(kept, copies, more=sum(len(request.samples) for request in requests))
             logits.append(following.repeat_interleave(torch.tensor(copies, device=following.device), dim=1))
             for text, samples in zip(kept, copies, strict=True):
@@ -370,11 +363,9 @@ class Decoder:
         tokens = self.choose(logits[0], self.sampling, words).tolist()
         running = [place for place, row in enumerate(rows) if not row.done]
         if self._scorer:
-            before = [rows[place].scored for place in running]
             chosen = [max(0, tokens[place]) for place in running]
             some = logits if len(running) == len(rows) else logits[:, running]
-            for place, scored in zip(running, self._scorer.score(some, chosen, before), strict=True):
-                rows[place].scored = scored
+            self._scorer.score(some, chosen, [rows[place].scored for place in running])
         self.progress(len(running))
         first = len(self._rows) - len(rows)
         for place in running:
@@ -404,8 +395,6 @@ class Decoder:
     def _response(self, row: _Row, reason: FinishReason, place: int) -> DecodedResponse:
         text = text_of(self.decode, row.ids, reason, self.stop)
         kept = self._cache.take(place, row.prompt) if reason == "step" else None
-        if kept is not None:
-            self._kept.add(kept)
         return DecodedResponse(row.request.index, row.sample, list(row.ids), text, reason, row.scored, kept)
 
 

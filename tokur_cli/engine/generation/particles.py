@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from tokur_cli.engine.forward.prefix_tree import has_latent_attention
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.resampling import Resampling, Weights
-from tokur_cli.engine.generation.scoring import TokenScorer, sees_whole_cache
+from tokur_cli.engine.generation.scoring import ScoredTokens, TokenScorer
 from tokur_cli.engine.scoring.scorer import Quantities, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
@@ -136,7 +137,7 @@ class ParticleFilter:
 
     def __init__(self, decoder: Decoder, scorer: Scorer, guide: Guide) -> None:
         self.decoder, self.scorer, self.guide = decoder, scorer, guide
-        self._scores_whole = sees_whole_cache(scorer)
+        self._scores_whole = scorer.draws is not None and has_latent_attention(scorer.model)
         if not self._scores_whole:
             decoder.score_tokens(TokenScorer(scorer))
         self._questions: dict[int, _Question] = {}
@@ -171,9 +172,7 @@ class ParticleFilter:
         requests = [question.request for question in self._questions.values()]
         under_way = sum(len(request.samples) for request in requests)
         length = max(len(request.prompt_ids) for request in requests) + self.decoder.max_new_tokens
-        most = _IN_STEPS * self.decoder.max_rows
-        if self.decoder.cache_bytes is not None:
-            most = min(most, self.decoder.most_rows(length))
+        most = min(_IN_STEPS * self.decoder.max_rows, self.decoder.most_rows(length))
         return under_way + len(requests[-1].samples) > most
 
     def _begin(self, request: DecodingRequest) -> None:
@@ -190,20 +189,8 @@ class ParticleFilter:
                 alike.setdefault(id(particle) if particle.scores else 0, []).append(slot)
         question.awaited = sum(map(len, alike.values()))
         for slots in alike.values():
-            particle = question.particles[slots[0]]
-            response = particle.response
-            self._queue.append(
-                replace(
-                    question.request,
-                    samples=slots,
-                    begun=response.token_ids,
-                    step=question.round,
-                    scored=response.scored,
-                    kept=response.kept,
-                )
-            )
-            for slot in slots if response.kept else ():  # the decoder has it from now on
-                question.particles[slot] = replace(particle, response=replace(response, kept=None))
+            begun = question.particles[slots[0]].response
+            self._queue.append(replace(question.request, samples=slots, begun=begun, step=question.round))
 
     def _take(self, response: DecodedResponse) -> Iterator[Guided]:
         """Note that a particle has grown; the last one ends its question's round."""
@@ -246,7 +233,7 @@ class ParticleFilter:
             results = dict(self.scorer.score(whole))
             found = {slot: results[number] for number, slot in enumerate(grown)}
         else:
-            found = {slot: one.scored.quantities for slot, one in grown.items() if one.scored}
+            found = {slot: one.scored.quantities for slot, one in grown.items()}
         for slot, quantities in found.items():
             if isinstance(quantities, TokurError):
                 raise quantities
@@ -288,5 +275,5 @@ def _responses(question: _Question) -> Iterator[GuidedResponse]:
             root=particle.root,
             copies=texts.count(texts[slot]),
         )
-        fields = {**vars(particle.response), "sample": slot, "scored": None}
+        fields = {**vars(particle.response), "sample": slot, "scored": ScoredTokens()}
         yield GuidedResponse(**fields, lineage=lineage, quantities=particle.quantities)

@@ -7,7 +7,7 @@ distribution would have a change of one probability move the borders of all toke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tokur_cli.engine.noise import WORDS_PER_COUNTER, words
 from tokur_cli.engine.precision import on_float64_device
 
-_GROUP, _SMALL_GROUP = 256, 64  # neighbours in the vocabulary that are first looked at together
+_GROUP = 256  # neighbours in the vocabulary that race together
 _CPU_ENTRIES, _ENTRIES = 1 << 20, 1 << 27  # of all rows that are worked on at once: on a CPU they stay in its cache
 _FIRST_CANDIDATES = 64  # for a nucleus; four times as many when these are not enough
 
@@ -72,11 +72,11 @@ def choose_tokens(logits: Tensor, sampling: Sampling, random: Sequence[int]) -> 
     Returns:
         (B,) ids, −1 in rows of which the largest logit is not finite; on the CPU where the device has no float64.
     """
-    if sampling.temperature > 0:
-        logits = on_float64_device(logits)
-    together = max(1, (_CPU_ENTRIES if logits.device.type == "cpu" else _ENTRIES) // logits.shape[-1])
     if sampling.temperature == 0:
-        return torch.cat([_first_largest(rows) for rows in logits.split(together)])
+        largest, ids = logits.max(-1)  # the first of equal ones
+        return ids.where(largest.isfinite(), -1)
+    logits = on_float64_device(logits)
+    together = max(1, (_CPU_ENTRIES if logits.device.type == "cpu" else _ENTRIES) // logits.shape[-1])
     bits = torch.tensor(random, dtype=torch.long, device=logits.device)
     pairs = zip(logits.split(together), bits.split(together), strict=True)
     return torch.cat([_draw(rows, sampling, numbers) for rows, numbers in pairs])
@@ -93,30 +93,6 @@ def _draw(logits: Tensor, sampling: Sampling, random: Tensor) -> Tensor:
     return _race(weights, random).where(largest.squeeze(-1).isfinite(), -1)
 
 
-def _first_largest(logits: Tensor) -> Tensor:
-    """Return where each row's largest value stands first, found by groups: PyTorch's own search is slow in bfloat16."""
-    maxima, group = _groups(logits, lambda group: group.amax(-1)).float().max(-1)
-    ids, values = _members(logits, group, float("-inf"))
-    found = ids.gather(-1, values.float().argmax(-1, keepdim=True)).squeeze(-1)
-    return torch.where(maxima.isfinite(), found, -1)
-
-
-def _groups(values: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor:
-    """Reduce groups of neighbours, the last one what is left: (b, V) to (b, groups)."""
-    whole = values.shape[-1] // _GROUP * _GROUP
-    parts = [reduce(values[:, :whole].unflatten(-1, (-1, _GROUP)))] if whole else []
-    if whole < values.shape[-1]:
-        parts.append(reduce(values[:, whole:])[:, None])
-    return torch.cat(parts, dim=-1)
-
-
-def _members(values: Tensor, group: Tensor, beyond: float) -> tuple[Tensor, Tensor]:
-    """Return ids and values, (b, group size) each, of a group a row: group (b,); past the end, ``beyond`` as value."""
-    ids = group[:, None] * _GROUP + torch.arange(_GROUP, device=values.device)
-    last = values.shape[-1] - 1
-    return ids, values.gather(-1, ids.clamp(max=last)).masked_fill(ids > last, beyond)
-
-
 def _race(weights: Tensor, random: Tensor) -> Tensor:
     """Draw an index per row in proportion to the weights: the one of least E / weight, for exponential numbers E.
 
@@ -128,12 +104,21 @@ def _race(weights: Tensor, random: Tensor) -> Tensor:
         weights: (b, n), not negative, some above 0.
         random: (b,) words of 64 bits.
     """
-    sums = _groups(weights, lambda group: group.sum(-1))
+    sums = _group_sums(weights)
     places = torch.arange(-sums.shape[-1], 0, device=weights.device)  # below those of tokens
     group = (sums / _exponential(random, places.flip(0))).argmax(-1)
-    ids, members = _members(weights, group, 0)
+    ids = group[:, None] * _GROUP + torch.arange(_GROUP, device=weights.device)
+    last = weights.shape[-1] - 1
+    members = weights.gather(-1, ids.clamp(max=last)).masked_fill(ids > last, 0)
     winner = (members / _exponential(random, ids)).argmax(-1, keepdim=True)
-    return ids.gather(-1, winner).squeeze(-1).clamp_(max=weights.shape[-1] - 1)  # beyond it where weights are NaN
+    return ids.gather(-1, winner).squeeze(-1).clamp_(max=last)  # beyond it where weights are NaN
+
+
+def _group_sums(weights: Tensor) -> Tensor:
+    """Return the sums of groups of neighbours, the last one what is left: (b, n) to (b, groups)."""
+    whole = weights.shape[-1] // _GROUP * _GROUP
+    sums = weights[:, :whole].unflatten(-1, (-1, _GROUP)).sum(-1)
+    return torch.cat([sums, weights[:, whole:].sum(-1, keepdim=True)], dim=-1)
 
 
 def _exponential(random: Tensor, places: Tensor) -> Tensor:
@@ -166,7 +151,7 @@ def _leave_out(weights: Tensor, sampling: Sampling) -> None:
     Every filter says how small a weight may be: no order among equal ones decides, which the batch could change.
     """
     if sampling.top_k:
-        _keep(weights, _largest(weights, min(sampling.top_k, weights.shape[-1]))[:, -1:])
+        _keep(weights, weights.topk(min(sampling.top_k, weights.shape[-1])).values[:, -1:])
     if sampling.top_p < 1:
         _keep(weights, _smallest_of_nucleus(weights, sampling.top_p))
     if sampling.min_p:
@@ -181,26 +166,12 @@ def _keep(weights: Tensor, smallest: Tensor) -> None:
 def _smallest_of_nucleus(weights: Tensor, share: float) -> Tensor:
     """Return the smallest weight (b, 1) of those that are kept: less than the share is of larger ones."""
     size = weights.shape[-1]
-    wanted = share * _groups(weights, lambda group: group.sum(-1)).double().sum(-1, keepdim=True)
+    wanted = share * _group_sums(weights).double().sum(-1, keepdim=True)
     candidates = _FIRST_CANDIDATES
     while True:
-        values = _largest(weights, min(candidates, size))
+        values = weights.topk(min(candidates, size)).values
         kept = nn.functional.pad(values[:, :-1].double().cumsum(-1), (1, 0)) < wanted
         # All that is kept has been seen if something less likely was looked at and not kept
         if candidates >= size or not bool(kept[:, -1].any()):
             return values.gather(-1, kept.sum(-1, keepdim=True).clamp(min=1) - 1)  # the likeliest always stays
         candidates *= 4
-
-
-def _largest(values: Tensor, count: int) -> Tensor:
-    """Return the ``count`` largest of each row (b, V) in falling order.
-
-    They lie in the groups with the ``count`` largest maxima, which are found in one quick pass.
-    """
-    whole = values.shape[-1] // _SMALL_GROUP * _SMALL_GROUP
-    if whole < 4 * count * _SMALL_GROUP:
-        return values.topk(count).values
-    groups = values[:, :whole].unflatten(-1, (-1, _SMALL_GROUP))
-    best = groups.amax(-1).topk(count, sorted=False).indices
-    members = groups.gather(1, best[..., None].expand(-1, -1, _SMALL_GROUP)).flatten(1)
-    return torch.cat([members, values[:, whole:]], dim=-1).topk(count).values
