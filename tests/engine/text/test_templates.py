@@ -14,17 +14,17 @@ from tokur_cli.records.errors import TokurError
 
 HI = [{"role": "user", "content": "Hi"}]
 FAILURES = {
-    "a\n{{ 1 / 0 }}": r"ZeroDivisionError: division by zero \(line 2 of the template\)",
+    "a\n{{ 1 / 0 }}": r"ZeroDivisionError: division by zero",
     "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}": r"RecursionError: .*",
-    "{{ nothing }}": r"'nothing' is undefined \(line 1 of the template\)",
-    "{% for %}": r".* \(line 1 of the template\)",
-    "{{ level.__class__.__mro__ }}": r"access to attribute '__class__' of 'str' object is unsafe.*",
+    "{{ nothing }}": r"UndefinedError: 'nothing' is undefined",
+    "{% for %}": r"TemplateSyntaxError: .* \(line 1 of the template\)",
+    "{{ level.__class__.__mro__ }}": r"SecurityError: access to attribute '__class__' of 'str' object is unsafe.*",
     "{{ tags.append('new') }}": r".*unsafe.*|.*not safely callable.*",
 }
 
 
 @pytest.mark.parametrize("template", FAILURES)
-def test_fill_template_names_the_line_of_what_fails(template):
+def test_fill_template_says_what_fails(template):
     fields = {"level": "high", "tags": []}
     with pytest.raises(TokurError, match=rf"^{FAILURES[template]}$"):
         fill_template(template, fields)
@@ -32,14 +32,14 @@ def test_fill_template_names_the_line_of_what_fails(template):
 
 
 LLAMA = """{% if not date_string is defined %}{% if strftime_now is defined %}
-{% set date_string = strftime_now("%d %b %Y") %}{% else %}{% set date_string = "14 Mar 2025" %}{% endif %}{% endif %}"""
+{% set date_string = strftime_now("%d %b %Y") %}{% else %}{% set date_string = "26 Jul 2024" %}{% endif %}{% endif %}"""
 
 
 @pytest.mark.parametrize(
     ("template", "text", "date"),
     [
         ("{{ strftime_now('%B %d, %Y %H:%M:%S') }}", "July 26, 2024 00:00:00", "2024-07-26"),
-        (LLAMA + "{{ date_string }}", "14 Mar 2025", "2025-03-14"),
+        (LLAMA + "{{ date_string }}", "26 Jul 2024", "2024-07-26"),
         ("{{ messages[0].content }}", "Hi", None),
     ],
 )

@@ -46,14 +46,13 @@ def test_tokenize_a_response_that_stopped_by_itself_ends_with_the_end_token(tok)
 
 
 @pytest.mark.parametrize("prompt", ["Q: ", "Q: a"])
-@pytest.mark.parametrize("form", [normalizers.NFC()])
-def test_tokenize_gives_offsets_of_whole_characters_where_the_tokenizer_composes_them(form, prompt):
+def test_tokenize_gives_offsets_of_whole_characters_where_the_tokenizer_composes_them(prompt):
     tokenizer = tiny_tokenizer()
-    tokenizer.backend_tokenizer.normalizer = form
+    tokenizer.backend_tokenizer.normalizer = normalizers.NFC()
     tok = ResponseTokenizer(tokenizer)
     for written in (
         ["e\u0301", "y", "4"],
-        ["\u0323\u0301", "e\u0323\u0301", "\u1112\u1161\u11ab", "\u09c7\u09be"],
+        ["\u0323", "e\u0323", "\u0301", "\u1112\u1161\u11ab", "\u09c7\u09be"],
         ["é", "x"],
     ):
         response = "".join(written)

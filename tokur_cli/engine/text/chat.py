@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,11 +13,12 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizer
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
 from tokur_cli.engine.model.errors import tokenizing
-from tokur_cli.engine.text.templates import chat_date
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 
 Messages = Sequence[Mapping[str, Any]]
+DATE = datetime(2024, 7, 26)
+"""What a chat template is given as today, Llama 3's own default: else each day would have other prompts."""
 
 _ASKED = "tokurquestion"  # words that no template holds, with nothing at their ends that one would strip
 _ANSWERED = "tokuranswer"
@@ -51,7 +52,7 @@ def render(
         messages: the turns.
         answer_follows: the text ends where the model's answer begins.
         tools: definitions of tools that the model may call.
-        date: what the template is given as today's; None for that of ``chat_date``.
+        date: what the template is given as today's; None for ``DATE``.
 
     Raises:
         TokurError: the template, or the tokenizer's own code, fails with these messages.
@@ -61,10 +62,10 @@ def render(
     options: dict[str, Any] = {} if tools is None else {"tools": [dict(tool) for tool in tools]}
     options |= {"tokenize": False, "add_generation_prompt": answer_follows}
     try:
-        if (usual := chat_date(default_template(tokenizer))) is not None:
+        if asks_for_date(tokenizer):
             # transformers keeps what it has compiled, and takes no function as an argument
             compiled = _compile_jinja_template(tokenizer.get_chat_template(tools=options.get("tools")))
-            compiled.globals["strftime_now"] = (date or usual).strftime
+            compiled.globals["strftime_now"] = (date or DATE).strftime
         text = str(tokenizer.apply_chat_template(turns, **options))
         asked = next((turn["content"] for turn in turns if turn.get("role") == "user" and "content" in turn), "")
         if isinstance(asked, str) and asked.strip() not in text:  # templates for images may look for parts alone
@@ -79,6 +80,11 @@ def render(
 def _in_parts(turn: Mapping[str, Any]) -> dict[str, Any]:
     """Return a turn whose words are a list of one part, as models that take images, too, are given them."""
     return {name: [{"type": "text", "text": said}] if name == "content" else said for name, said in turn.items()}
+
+
+def asks_for_date(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether the chat template writes today's date."""
+    return "strftime_now" in default_template(tokenizer)
 
 
 def default_template(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -106,24 +112,18 @@ class ThinkingForm:
         opens = self.opening and prompt.endswith(self.opening)
         return prompt + self.before + self.between if opens else prompt
 
-    def write(self, response: str) -> tuple[str, Callable[[int], int]]:
-        """Return a response as the template writes it, and where a place in that is in the response as it was given.
+    def write(self, response: str) -> tuple[str, list[int]]:
+        """Return a response as the template writes it, and where each place in that is in the response as it was given.
 
         Args:
             response: with its reasoning as ``with_reasoning`` writes it.
         """
         thought, _, text = response.removeprefix(THINK_BEGINS).partition(THINK_ENDS)
-        parts = [(self.before, THINK_BEGINS), (thought, thought), (self.between, THINK_ENDS), (text, text)]
-
-        def place(position: int) -> int:
-            given = 0
-            for ours, theirs in parts:
-                if position < len(ours):
-                    return given + min(position, len(theirs))
-                given, position = given + len(theirs), position - len(ours)
-            return given
-
-        return "".join(ours for ours, _ in parts), lambda position: place(position) if position else 0
+        written, places, given = "", [], 0
+        for ours, theirs in ((self.before, THINK_BEGINS), (thought, thought), (self.between, THINK_ENDS), (text, text)):
+            places += [given + min(place, len(theirs)) for place in range(len(ours))]
+            written, given = written + ours, given + len(theirs)
+        return written, [0, *places[1:], given]
 
 
 def thinking_form(tokenizer: PreTrainedTokenizerBase) -> ThinkingForm:

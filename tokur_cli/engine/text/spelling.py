@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -11,6 +11,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 TokenString = str | bytes
 """A token's text, or its bytes where they are not whole characters."""
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 class Spelling:
@@ -39,10 +40,7 @@ class Spelling:
         A special token is spelled by its name, and U+FFFD stands for what is no whole character.
         """
         name = self.tokenizer.convert_ids_to_tokens(index)
-        if not isinstance(name, str):
-            return ""
-        byte = self._single_byte(name)
-        return (self._bytes(name) if byte is None else byte).decode("utf-8", "replace")
+        return self._bytes(name).decode("utf-8", "replace") if isinstance(name, str) else ""
 
     @cached_property
     def _ids_by_bytes(self) -> dict[bytes, int | None]:
@@ -50,27 +48,25 @@ class Spelling:
         ids: dict[bytes, int | None] = {}
         single: dict[bytes, int] = {}  # one byte each, for what no other token spells
         for name, index in self.tokenizer.get_vocab().items():
-            if (byte := self._single_byte(name)) is not None:
-                single[byte] = index
-                continue
             data = self._bytes(name)
-            ids[data] = None if data in ids else index
+            if self._byte(name) is not None:
+                single[data] = index
+            else:
+                ids[data] = None if data in ids else index
         return {**single, **ids}
 
-    def _single_byte(self, name: str) -> bytes | None:
-        """Return the byte that a token is for; None if it is for no byte that other tokens may lack."""
-        if name in self._added or self._is_of_bytes(name):
-            return None
-        is_byte = len(name) == 6 and name.startswith("<0x") and name.endswith(">")
-        return bytes.fromhex(name[3:5]) if is_byte else None
-
     def _bytes(self, name: str) -> bytes:
-        if name not in self._added and self._is_of_bytes(name):
+        """Return the bytes that the token of a name adds to a text."""
+        if name in self._added:
+            return name.encode()
+        if self._bytes_by_character.keys() >= set(name):
             return bytes(self._bytes_by_character[character] for character in name)
-        return (name if name in self._added else name.replace("▁", " ")).encode()
+        return self._byte(name) or name.replace("▁", " ").encode()
 
-    def _is_of_bytes(self, name: str) -> bool:
-        return bool(self._bytes_by_character) and self._bytes_by_character.keys() >= set(name)
+    def _byte(self, name: str) -> bytes | None:
+        """Return the byte that a token is for where others may lack it, as in SentencePiece's vocabularies."""
+        match = None if name in self._added or self._bytes_by_character else _BYTE.fullmatch(name)
+        return match and bytes.fromhex(match[1])
 
     @cached_property
     def _added(self) -> set[str]:
@@ -80,5 +76,5 @@ class Spelling:
     def _bytes_by_character(self) -> dict[str, int]:
         """The bytes by the characters that a tokenizer over bytes has for them; none for any other."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
-        decoder = json.dumps(json.loads(backend.to_str())["decoder"]) if backend is not None else ""
-        return {character: byte for byte, character in bytes_to_unicode().items()} if "ByteLevel" in decoder else {}
+        is_over_bytes = backend is not None and "ByteLevel" in repr(backend.decoder)
+        return {character: byte for byte, character in bytes_to_unicode().items()} if is_over_bytes else {}

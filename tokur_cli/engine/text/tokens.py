@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,9 +14,16 @@ from transformers import PreTrainedTokenizerBase
 
 from tokur_cli.engine.model.errors import tokenizing
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
-from tokur_cli.engine.text.chat import Ending, ThinkingForm, default_template, render, thinking_form
+from tokur_cli.engine.text.chat import (
+    DATE,
+    Ending,
+    ThinkingForm,
+    asks_for_date,
+    default_template,
+    render,
+    thinking_form,
+)
 from tokur_cli.engine.text.spelling import Spelling, TokenString
-from tokur_cli.engine.text.templates import chat_date
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 
@@ -27,18 +33,20 @@ _REPLACEMENT = "\ufffd"  # what a decoder writes for bytes that are not a whole 
 _BYTES_PER_CHARACTER = 4  # at most, in UTF-8: after as many tokens a character is whole or broken for good
 
 
-def _composed_from(text: str) -> Offsets:
-    """Return the span in a text from which each character of its composed form (NFC) is made, and an empty last one."""
-    spans: Offsets = []
-    start, composed = 0, ""
-    for place, character in enumerate(text):
-        longer = unicodedata.normalize("NFC", composed + character)
-        if unicodedata.combining(character) == 0 and longer == composed + unicodedata.normalize("NFC", character):
-            spans += [(start, place)] * len(composed)
-            start, composed = place, unicodedata.normalize("NFC", character)
-        else:
-            composed = longer
-    return [*spans, *[(start, len(text))] * len(composed), (len(text), len(text))]
+def _without_gaps(spans: Sequence[tuple[int, int]], text: str) -> Offsets:
+    """Return the spans of a text's tokens with what the tokenizer gives to none of them.
+
+    White space belongs to the token after it; anything else, such as a mark that a normaliser has composed with its
+    letter, to the one before it.
+    """
+    starts: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    reached = 0
+    for start, end in [*spans, (len(text), len(text))]:
+        if start > reached:
+            ends[reached] = starts[start] = reached + len(text[reached:start].rstrip())
+        reached = max(reached, end)
+    return [(starts.get(start, start), ends.get(end, end)) for start, end in spans]
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ class ResponseTokenizer:
         context_length: positions that the model has; None for any number.
         end_ids: the tokens that end the model's responses; None for the tokenizer's end-of-sequence token alone.
         vocabulary_size: how many ids the model takes; None for as many as the tokenizer has.
-        date: what a chat template that asks for today's is given; None for its own, see ``chat_date``.
+        date: what a chat template that asks for today's is given; None for ``DATE``.
     """
 
     def __init__(
@@ -95,8 +103,7 @@ class ResponseTokenizer:
     @property
     def chat_date(self) -> str | None:
         """The date, YYYY-MM-DD, that the chat template is given as today's; None if it asks for none."""
-        date = chat_date(default_template(self.tokenizer))
-        return None if date is None else (self._date or date).date().isoformat()
+        return (self._date or DATE).date().isoformat() if asks_for_date(self.tokenizer) else None
 
     @property
     def takes_tools(self) -> bool:
@@ -127,7 +134,7 @@ class ResponseTokenizer:
         Raises:
             TokurError: the prompt is empty, leaves no room for a response, or holds ids that the model does not take.
         """
-        ids = self._encode(prompt, special_tokens) if isinstance(prompt, str) else list(prompt)
+        ids = self._encode(prompt, special_tokens)
         self._check_ids(ids, "the tokenizer" if isinstance(prompt, str) else "prompt_token_ids")
         if not ids:
             raise TokurError("the prompt is empty: there is nothing to answer")
@@ -178,24 +185,20 @@ class ResponseTokenizer:
         """
         if not isinstance(prompt, str):
             self._check_ids(prompt, "prompt_token_ids")
-        exact_ids, without_thought = None, False
-        if response_ids is not None:
-            self._check_ids(response_ids, "token_ids")
-            exact_ids = list(response_ids)
-        elif token_strings:
-            exact_ids = self._spelled(token_strings, response)
+        self._check_ids(response_ids or (), "token_ids")
+        exact_ids = self._spelled(token_strings or (), response) if response_ids is None else list(response_ids)
+        without_thought = False
         if exact_ids is not None:
-            prompt_ids = self._encode(prompt, special_tokens) if isinstance(prompt, str) else list(prompt)
-            ids, offsets = exact_ids, self.locate(exact_ids, response)
+            prompt_ids, ids, offsets = self._encode(prompt, special_tokens), exact_ids, self.locate(exact_ids, response)
         elif isinstance(prompt, str):
             has_thought = any(mark.strip() in response for mark in (THINK_BEGINS, THINK_ENDS))
             if self.has_chat_template and finish_reason != "length" and not has_thought:
                 after_thought = self._thinking.after_empty_thought(prompt)
                 prompt, without_thought = after_thought, after_thought != prompt
             if response.startswith(THINK_BEGINS) and THINK_ENDS in response and self.ending.opens_answer(prompt):
-                text, place = self._thinking.write(response)
+                text, places = self._thinking.write(response)
                 prompt_ids, ids, offsets = self._encode_together(prompt, text, special_tokens)
-                offsets = [(place(start), place(end)) for start, end in offsets]
+                offsets = [(places[start], places[end]) for start, end in offsets]
             else:
                 prompt_ids, ids, offsets = self._encode_together(prompt, response, special_tokens)
         else:
@@ -284,10 +287,12 @@ class ResponseTokenizer:
             context, begin, reached = begin, index + 1, end
         return spans if reached == len(decoded) else None
 
-    def _encode(self, text: str, special_tokens: bool) -> list[int]:
+    def _encode(self, prompt: str | Sequence[int], special_tokens: bool) -> list[int]:
+        if not isinstance(prompt, str):
+            return list(prompt)
         with tokenizing():
-            ids: list[int] = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return [*self._beginning(text, special_tokens), *ids]
+            ids: list[int] = self.tokenizer(prompt, add_special_tokens=False, verbose=False)["input_ids"]
+        return [*self._beginning(prompt, special_tokens), *ids]
 
     def _beginning(self, text: str, special_tokens: bool) -> list[int]:
         """Return the tokens that stand before a text; none where it begins with one, as a rendered chat may."""
@@ -298,10 +303,9 @@ class ResponseTokenizer:
     @cached_property
     def _added_before(self) -> list[int]:
         """The ids that the tokenizer puts before any text; what it puts after one is no token of a prompt."""
-        bare: list[int] = self.tokenizer("a", add_special_tokens=False)["input_ids"]
-        whole: list[int] = self.tokenizer("a", add_special_tokens=True)["input_ids"]
-        places = range(len(whole) - len(bare) + 1)
-        return whole[: next(place for place in places if whole[place : place + len(bare)] == bare)]
+        bare, whole = (self.tokenizer("a", add_special_tokens=added)["input_ids"] for added in (False, True))
+        before = next(place for place in range(len(whole)) if whole[place : place + len(bare)] == bare)
+        return list(whole[:before])
 
     def _encode_together(
         self, prompt: str, response: str, special_tokens: bool
@@ -309,37 +313,13 @@ class ResponseTokenizer:
         """Tokenize prompt + response; a token that lies across the border belongs to the response."""
         if not self.tokenizer.is_fast:
             raise TokurError("this model's tokenizer cannot tell where its tokens are: give the response's token_ids")
-        text = prompt + response
+        text, border = prompt + response, len(prompt)
         with tokenizing():
-            ids, spans = self._spans_of_text(text)
-        inside = [index for index, (_, end) in enumerate(spans) if end > len(prompt)]
-        first = inside[0] if inside else len(ids)
-        offsets: Offsets = []
-        reached = 0
-        for start, end in spans[first:]:
-            # Some tokenizers give the space before a word to no token: it belongs to the word
-            offsets.append((max(min(start - len(prompt), reached), 0), end - len(prompt)))
-            reached = end - len(prompt)
+            encoding = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        ids, spans = encoding["input_ids"], _without_gaps(encoding["offset_mapping"], text)
+        first = next((index for index, (_, end) in enumerate(spans) if end > border), len(ids))
+        offsets = [(max(start - border, 0), end - border) for start, end in spans[first:]]
         return [*self._beginning(prompt, special_tokens), *ids[:first]], ids[first:], offsets
-
-    def _spans_of_text(self, text: str) -> tuple[list[int], Offsets]:
-        """Return a text's ids, and each one's span of whole characters of the text.
-
-        A normaliser that composes characters leaves offsets that miss the marks: the composed text, of which it makes
-        the same, has correct ones, and its characters are found in the text.
-        """
-        normalizer = self.tokenizer.backend_tokenizer.normalizer
-        composed = unicodedata.normalize("NFC", text)
-        if normalizer is None or normalizer.normalize_str(text) != normalizer.normalize_str(composed):
-            composed = text
-        encoding = self.tokenizer(composed, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        ids, spans = encoding["input_ids"], encoding["offset_mapping"]
-        if composed == text:
-            return ids, spans
-        bounds = _composed_from(text)
-        return ids, [
-            (bounds[start][0], bounds[end - 1][1] if end > start else bounds[start][0]) for start, end in spans
-        ]
 
     def _check_ids(self, ids: Sequence[int], what: str) -> None:
         """Refuse ids that the model does not have, which may come from another one."""
