@@ -1,6 +1,5 @@
 """Scores over the samples of a question."""
 
-import json
 import math
 import random
 
@@ -8,10 +7,6 @@ import numpy as np
 import pytest
 
 from tests.helpers import SAMPLES, jaccard, parsed, write_lines
-from tokur_cli.commands.baselines.samples import question_key
-from tokur_cli.commands.shared.windows import windows
-from tokur_cli.records.errors import RecordError
-from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import CATALOGUE
 
 SCORES = "ll,ll_sum,inside,sar,u_ecc,u_deg"
@@ -26,10 +21,6 @@ def rows(counts, seed=0):
             words = " ".join(rng.choice(["so", "it", "is", "then"]) for _ in range(rng.randint(1, 4)))
             yield {"id": f"q{number}", "question": f"How many of {number}?", "response": f"{words} {rng.choice('34')}",
                    "tokur": {"sample": sample}}  # fmt: skip
-
-
-def record(**fields):
-    return Record.parse(json.dumps(fields).encode(), "in.jsonl", 1)
 
 
 @pytest.fixture
@@ -78,16 +69,6 @@ def by_hand(samples, place):
         "u_ecc": np.linalg.norm(embedding[place] - embedding.mean(axis=0)),
         "u_deg": 1 - degrees[place] / count,
     }
-
-
-def test_over_samples_windows_never_cut_a_question_and_a_bad_line_belongs_to_the_one_before_it():
-    bad = RecordError("bad", "in.jsonl", 7)
-    items = [record(id=f"q{number}", question=f"{number}?") for number in (0, 0, 0, 1, 1)]
-    items += [bad, *[record(id=f"q{number}", question=f"{number}?") for number in (1, 2, 3)]]
-    found = list(windows(items, iter([2, 1, 1, 1]), question_key()))
-    assert [len(window) for window in found] == [3, 4, 1, 1]
-    assert bad in found[1]
-    assert list(windows([], iter([2]), question_key())) == []
 
 
 @pytest.mark.parametrize("bad", [{"id": "q1", "question": "How many?"}, b"{\n"])

@@ -72,13 +72,6 @@ def test_commands_take_a_model_that_is_larger_than_what_they_may_hold(run_tokur,
     assert not caplog.records, "which would be shown on standard error"
 
 
-def test_place_weights_says_what_does_not_go_together(run_tokur, folder, tmp_path):
-    responses = write_lines(tmp_path / "responses.jsonl", records(1))
-    weights = ("--set", f"offload_dir={tmp_path / 'weights'}")
-    code, _, err = run_tokur("score", responses, "-m", folder, *weights, "--device-map", "cpu")
-    assert (code, "--device-map cpu is one place" in err) == (2, True), err
-
-
 def test_merge_adapter_refuses_weights_on_disk(folder, tmp_path):
     pytest.importorskip("peft")
     save_adapter(tmp_path / "adapter", "lora", folder, tiny_model("llama", num_hidden_layers=4))

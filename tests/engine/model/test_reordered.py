@@ -158,7 +158,7 @@ def test_load_reorders_what_the_processor_multiplies(tmp_path, monkeypatch):
     def loaded(dtype):
         return set(kinds(load_language_model(ModelRequest(folder, dtype=dtype, device_map="cpu")).model).values())
 
-    assert {dtype: loaded(dtype) for dtype in hardware.DTYPES} == {
+    assert {dtype: loaded(dtype) for dtype in ("bfloat16", "float32", "float16")} == {
         "bfloat16": {ReorderedLinear}, "float32": {ReorderedLinear}, "float16": {nn.Linear}
     }  # fmt: skip
     (tmp_path / "cpuinfo").write_text("processor : 0\nflags\t\t: fpu avx2 avx512f\n")

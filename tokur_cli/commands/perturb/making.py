@@ -104,16 +104,7 @@ class PosteriorMaker:
     def keep(self, folder: str) -> None:
         """Write the posterior's folder."""
         posterior, num_draws, model = self.draws.posterior, self.draws.num_draws, self.session.model
-        keep_posterior(
-            folder,
-            model.model,
-            posterior,
-            draws=num_draws,
-            model_name=model.name,
-            revision=model.revision,
-            **model.of_base,
-            calibration=self.calibration,
-        )
+        keep_posterior(folder, model, posterior, num_draws, self.calibration)
         beside = "" if model.base is None else f", each to be loaded beside {model.name}"
         self.progress.note(
             f"{folder}: wrote the posterior (σ = {posterior.sigma:.4g}) and {num_draws} draws as adapters{beside}"

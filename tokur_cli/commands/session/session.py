@@ -137,7 +137,6 @@ class Session:
             _sampling(options),
             max_new_tokens=options.max_new_tokens,
             stop=tuple(options.stop),
-            trust_remote_code=self.description.trust_remote_code,
             resources=_vllm_resources(options.engine, share),
             tell=self.progress.note,
         )

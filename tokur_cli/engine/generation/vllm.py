@@ -28,7 +28,6 @@ class VllmDecoder:
         sampling: how tokens are chosen.
         max_new_tokens: the longest response, its end token included.
         stop: strings that end a response where they first appear.
-        trust_remote_code: run the model's own Python code.
         resources: what vLLM may take.
         tell: takes what vLLM printed, where it fails.
 
@@ -45,7 +44,6 @@ class VllmDecoder:
         *,
         max_new_tokens: int,
         stop: tuple[str, ...] = (),
-        trust_remote_code: bool = False,
         resources: VllmResources = VllmResources(),  # noqa: B008 (immutable)
         tell: Callable[[str], None],
     ) -> None:
@@ -53,7 +51,7 @@ class VllmDecoder:
         self.max_new_tokens, self.stop = max_new_tokens, stop
         self._silenced = Silenced("vLLM", tell)
         with self._silenced():
-            started = start_vllm(model, resources, trust_remote_code=trust_remote_code, on_cpu=_WHOLE_PROMPTS)
+            started = start_vllm(model, resources, on_cpu=_WHOLE_PROMPTS)
             self._engine = started.llm_engine
 
     def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[Result | None]:

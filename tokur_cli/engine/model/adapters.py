@@ -90,16 +90,13 @@ def merge_adapter(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) 
     from tokur_cli.engine.model.quantised import is_quantised
     from tokur_cli.engine.precision import rounding, tolerance
 
-    folder = str(adapter.source.file(ADAPTER_CONFIG).parent)
-    if not adapter.source.file(ADAPTER_WEIGHTS).exists():  # from the hub into the same folder
-        raise TokurError(f"{adapter.name} has no {ADAPTER_WEIGHTS}; pickled weights can run code and aren't loaded")
-    weights: dict[str, Tensor] = load_peft_weights(folder, device="cpu")
-    if damaged := [key for key, value in weights.items() if not value.isfinite().all()]:
-        raise TokurError(f"{adapter.name} is damaged: {damaged[0]} has NaN or infinite entries; get it again")
     tokens = torch.tensor([list(ids)], device=input_device(model))
     try:
+        folder = str(adapter.source.file(ADAPTER_CONFIG).parent)
+        adapter.source.file(ADAPTER_WEIGHTS)  # without which PEFT would take pickled ones, which can run code
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # what they warn of is looked for here
+            weights: dict[str, Tensor] = load_peft_weights(folder, device="cpu")
             config = PeftConfig.from_pretrained(folder)
             config.inference_mode = True
             if config.is_prompt_learning or any(parameter.is_meta for parameter in model.parameters()):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 
 from tokur_cli.records.errors import TokurError
 
 _SENTENCES = (
     # Name of a class, what its message has, what is said
-    ("OutOfMemoryError", "", "{name} doesn't fit on the device: {error}"),
     ("SafetensorError", "", "the weights of {name} are damaged ({error}); get them again"),
     ("GatedRepoError", "", "{name} is gated: accept its licence at https://huggingface.co/{name} and set HF_TOKEN"),
     ("RevisionNotFoundError", "", "{name} has no such revision on the Hugging Face hub"),
@@ -19,19 +17,8 @@ _SENTENCES = (
     ("LocalEntryNotFoundError", "", "there is no folder {name}, and the hub can't be reached, nor is it in its cache"),
     (
         "Exception",
-        "Some modules are dispatched on the CPU or the disk",
-        "{name} doesn't fit into the memory that weights may take, and what bitsandbytes quantises can't be kept "
-        "elsewhere: allow more by --set weights_memory, or use weights that are not quantised",
-    ),
-    (
-        "Exception",
         "trust_remote_code",
         "{name} brings its own Python code; a language model's runs with --trust-remote-code if you trust it",
-    ),
-    (
-        "Exception",
-        "does not recognize this architecture",
-        "transformers doesn't know the architecture of {name}; a newer one may (pip install -U transformers)",
     ),
     (
         "OSError",
@@ -88,8 +75,4 @@ def _explained(error: BaseException | None, name: str) -> str | None:
     for kind, text, sentence in _SENTENCES:
         if kind in classes and text in str(error):
             return sentence.format(name=name, error=first_line(error))
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        library = error.name.split(".")[0]
-        if find_spec(library) is None:
-            return f"{name} needs {library}, which is not installed: pip install {library}"
     return _explained(error.__cause__ or error.__context__, name)

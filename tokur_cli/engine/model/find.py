@@ -29,29 +29,24 @@ class Source:
     Args:
         place: a folder, or a hub id.
         revision: the hub commit; None where it is none of the hub's.
-        is_remote: whether the place is a hub id, whose files are fetched.
         is_adapter: whether it is an adapter on another model.
         has_tokenizer: whether a tokenizer is among its files.
     """
 
     place: str
     revision: str | None = None
-    is_remote: bool = False
     is_adapter: bool = False
     has_tokenizer: bool = True
 
     def file(self, name: str) -> Path:
-        """Return one of the model's files, fetched from the hub if need be."""
-        if not self.is_remote:
-            return Path(self.place, name)
-        from huggingface_hub import hf_hub_download
+        """Return one of the model's files, fetched from the hub if need be.
 
-        return Path(hf_hub_download(self.place, name, revision=self.revision))
+        Raises:
+            OSError: it has none of that name.
+        """
+        from transformers.utils import cached_file
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """Keyword arguments for ``from_pretrained``."""
-        return {"revision": self.revision} if self.is_remote else {"local_files_only": True}
+        return Path(str(cached_file(self.place, name, revision=self.revision)))
 
 
 def find_source(name: str, revision: str | None, progress: Callable[[str], None]) -> Source:
@@ -87,7 +82,7 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
         try:
             info = HfApi().model_info(name, revision=revision, timeout=HUB_TIMEOUT_SECONDS)
             files = {file.rfilename for file in info.siblings or ()}
-            return Source(name, info.sha, is_remote=True, **_kind_of(files))
+            return Source(name, info.sha, **_kind_of(files))
         except HfHubHTTPError:
             raise
         except HTTPError as error:
@@ -107,7 +102,7 @@ def causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTrai
     from transformers import AutoConfig
 
     config: PreTrainedConfig = AutoConfig.from_pretrained(
-        source.place, trust_remote_code=trust_remote_code, **source.options
+        source.place, revision=source.revision, trust_remote_code=trust_remote_code
     )
     names = getattr(config, "architectures", None) or []
     causal = not names or any(each.endswith(CAUSAL_CLASS_ENDINGS) for each in names) or _has_own_class(config)

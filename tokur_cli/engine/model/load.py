@@ -68,15 +68,11 @@ class ModelDescription:
     quantize: str | None = None
 
     @property
-    def of_base(self) -> dict[str, Any]:
-        """What tells the base of an adapter; of another model nothing."""
-        return {} if self.base is None else {"base": self.base, "base_revision": self.base_revision}
-
-    @property
     def identity(self) -> dict[str, Any]:
         """What tells the model and its weights from others."""
+        base = {} if self.base is None else {"base": self.base, "base_revision": self.base_revision}
         quantized = {} if self.quantize is None else {"quantize": self.quantize}
-        return {"model": self.name, "revision": self.revision, **self.of_base, "dtype": self.dtype, **quantized}
+        return {"model": self.name, "revision": self.revision, **base, "dtype": self.dtype, **quantized}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -121,7 +117,7 @@ def load_language_model(
         progress: called with short sentences on what is being done.
 
     Raises:
-        UsageError: an unknown dtype or device, a revision for local files, or a library that is not installed.
+        UsageError: a revision for local files, or an offload folder for one device.
         TokurError: the model can't be had, doesn't fit, isn't a causal language model, or doesn't run; says what to do.
     """
     source, adapter, config, found = _find(request, progress)
@@ -189,7 +185,7 @@ def _generation_config(source: Source) -> GenerationConfig | None:
 
     auto: Any = transformers.GenerationConfig
     try:
-        config: GenerationConfig = auto.from_pretrained(source.place, **source.options)
+        config: GenerationConfig = auto.from_pretrained(source.place, revision=source.revision)
     except OSError:  # a model without one
         return None
     return config
@@ -204,7 +200,7 @@ def load_tokenizer(source: Source, name: str, trust_remote_code: bool = False) -
     from transformers import AutoTokenizer
 
     tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-        source.place, trust_remote_code=trust_remote_code, **source.options
+        source.place, revision=source.revision, trust_remote_code=trust_remote_code
     )
     # Where the files are missing, transformers makes some families a tokenizer of nothing but special tokens.
     if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
@@ -221,7 +217,6 @@ def _load(
     that it was saved by.
 
     Raises:
-        UsageError: what quantises them is not installed.
         TokurError: the weights don't fit in memory, don't fit the config, or are quantised already.
     """
     import torch
@@ -290,11 +285,11 @@ def load_checked(
 
     model, report = getattr(transformers, kind).from_pretrained(
         source.place,
+        revision=source.revision,
         use_safetensors=True,
         output_loading_info=True,
         ignore_mismatched_sizes=True,
         **options,
-        **source.options,
     )
     if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
         del model  # which whoever tries another class has no room for

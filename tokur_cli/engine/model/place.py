@@ -7,31 +7,27 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokur_cli.engine.model.request import SPREADING, ModelRequest
+from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.records.errors import TokurError, UsageError
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-DTYPES = ("bfloat16", "float32", "float16")
+SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")  # maps that may divide a model among devices
 SHARE_FOR_WEIGHTS = 0.9  # of a GPU's free memory; the rest is for activations
 CPU_INFO = Path("/proc/cpuinfo")
 CPU_BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16"})
 
 
 def resolve_dtype(dtype: str, device_map: str) -> torch.dtype:
-    """Return the dtype to load in; ``auto`` is bfloat16 where the hardware multiplies it fast, else float32.
-
-    Raises:
-        UsageError: the name isn't known.
-    """
+    """Return the dtype to load in; ``auto`` is bfloat16 where the hardware multiplies it fast, else float32."""
     import torch
 
     if dtype == "auto":
-        return torch.bfloat16 if multiplies_bfloat16_fast(device_type(device_map)) else torch.float32
-    if dtype not in DTYPES:
-        raise UsageError(f"unknown dtype {dtype!r}; use auto, {', '.join(DTYPES)}")
+        kind = "cuda" if torch.cuda.is_available() else "cpu"
+        fast = multiplies_bfloat16_fast(kind if device_map in SPREADING else torch.device(device_map).type)
+        return torch.bfloat16 if fast else torch.float32
     resolved: torch.dtype = getattr(torch, dtype)
     return resolved
 
@@ -69,7 +65,7 @@ def place_weights(request: ModelRequest, weights_bytes: int) -> dict[str, Any]:
         weights_bytes: size of all weights in the dtype they are loaded in; 0 where that is not known.
 
     Raises:
-        UsageError: no such device, or a single one with an offload folder.
+        UsageError: a single device with an offload folder.
         TokurError: too little main memory.
     """
     from accelerate.utils import get_max_memory
@@ -89,10 +85,10 @@ def place_weights(request: ModelRequest, weights_bytes: int) -> dict[str, Any]:
         if device_map == "auto" and (len(gpus) == 1 or weights_bytes <= gpus[roomiest]):
             return {"device_map": {"": roomiest}}
         return {"device_map": device_map, "max_memory": gpus}
-    device = _device(device_map) if device_map not in SPREADING else "mps" if "mps" in free else "cpu"
+    device = device_map if device_map not in SPREADING else "mps" if "mps" in free else "cpu"
     # A Mac's and an integrated GPU's memory is the main memory, and is listed in place of it
     main = free["cpu"] if "cpu" in free else max(free.values())
-    if str(device) in ("cpu", "mps") and weights_bytes > main:
+    if device in ("cpu", "mps") and weights_bytes > main:
         raise TokurError(
             f"the weights take {weights_bytes / 1e9:.1f} GB, and main memory has {main / 1e9:.1f} GB: use a smaller "
             "model, --dtype bfloat16 or another --device-map"
@@ -134,25 +130,6 @@ def drop_layers(model: PreTrainedModel) -> None:
         for name, part in module.named_children():
             if isinstance(part, nn.ModuleList):
                 setattr(module, name, nn.ModuleList())
-
-
-def _device(name: str) -> torch.device:
-    """Return a torch device that is there."""
-    import torch
-
-    device, count = torch.device(name), torch.cuda.device_count()
-    if device.type == "cuda" and (device.index or 0) >= count:
-        raise UsageError(f"--device-map {name}: of CUDA devices there are {count} here")
-    return device
-
-
-def device_type(device_map: str) -> str:
-    """Return the kind of device that a map leads to, ``cpu`` or ``cuda``, say."""
-    import torch
-
-    if device_map not in SPREADING:
-        return _device(device_map).type
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def multiplies_bfloat16_fast(device_type: str) -> bool:

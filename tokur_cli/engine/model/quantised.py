@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -21,7 +20,7 @@ from transformers.pytorch_utils import Conv1D
 from tokur_cli.engine.forward.body import computing_device
 from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.reordered import ReorderedLinear
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -118,12 +117,7 @@ def quantisation_config(quantize: str, dtype: torch.dtype) -> Any:
     Args:
         quantize: ``4bit`` (NF4 with doubly quantised scales, as QLoRA has it) or ``8bit``.
         dtype: of what is computed.
-
-    Raises:
-        UsageError: bitsandbytes is not installed.
     """
-    if find_spec("bitsandbytes") is None:
-        raise UsageError(f"--quantize {quantize} needs bitsandbytes: pip install 'tokur[quantized]'")
     import transformers
 
     config: Any = transformers.BitsAndBytesConfig

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-
-from tokur_cli.records.errors import UsageError
-
-SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
-DEVICES = "cpu|cuda|mps|xpu|npu|hpu|mlu|musa|sdaa|mtia|xla"
 
 
 @dataclass(frozen=True)
@@ -47,18 +41,3 @@ class ModelRequest:
     offload: Offload | None = None
     revision: str | None = None
     trust_remote_code: bool = False
-
-    def __post_init__(self) -> None:
-        check_device_map(self.device_map)
-
-
-def check_device_map(name: str) -> None:
-    """Refuse what is no device map by its spelling.
-
-    Raises:
-        UsageError: it is none.
-    """
-    if name not in SPREADING and re.fullmatch(rf"({DEVICES})(:\d+)?", name) is None:
-        raise UsageError(
-            f"unknown device map {name!r}; use {', '.join(SPREADING)} or a device such as cpu, cuda, cuda:1"
-        )

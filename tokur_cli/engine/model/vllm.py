@@ -49,7 +49,6 @@ def start_vllm(
     model: ModelDescription,
     resources: VllmResources,
     *,
-    trust_remote_code: bool = False,
     on_cpu: Mapping[str, Any] = {},
     **settings: Any,
 ) -> Any:
@@ -58,7 +57,6 @@ def start_vllm(
     Args:
         model: what to load.
         resources: what it may take.
-        trust_remote_code: run the model's own Python code.
         on_cpu: settings of vLLM where it computes on a CPU.
         settings: those everywhere.
 
@@ -83,7 +81,7 @@ def start_vllm(
             revision=model.revision,
             dtype=model.dtype,
             max_model_len=model.context_length,
-            trust_remote_code=trust_remote_code,
+            trust_remote_code=model.trust_remote_code,
             tensor_parallel_size=resources.gpus,
             gpu_memory_utilization=utilization,
             kv_cache_memory_bytes=resources.cache_bytes,

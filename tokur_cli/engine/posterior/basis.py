@@ -58,16 +58,12 @@ def write_basis(path: Path, bases: Mapping[str, Tensor]) -> None:
     save_file({name: basis.contiguous() for name, basis in bases.items()}, path, metadata={_CHECKSUM: _checksum(bases)})
 
 
-def read_basis(path: Path, shapes: Mapping[str, tuple[int, int]]) -> dict[str, Tensor]:
+def read_basis(path: Path) -> dict[str, Tensor]:
     """Return U′ of each matrix by its name, float32, (out, r′).
 
-    Args:
-        path: the file.
-        shapes: of U′ by the names of the matrices.
-
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is damaged, or of other matrices.
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged.
     """
     try:
         with safe_open(path, "pt") as file:
@@ -79,8 +75,6 @@ def read_basis(path: Path, shapes: Mapping[str, tuple[int, int]]) -> dict[str, T
         raise ValueError(f"cannot be read ({error})") from None
     if _checksum(bases) != checksum:
         raise ValueError("is damaged (its checksum does not fit)")
-    if {name: tuple(basis.shape) for name, basis in bases.items()} != dict(shapes):
-        raise ValueError("is of other weights, or of another rank")
     return bases
 
 

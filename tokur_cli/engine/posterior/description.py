@@ -10,7 +10,7 @@ from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.engine.posterior.settings import PosteriorSettings
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import UsageError
 from tokur_cli.records.typed import read_json
 
 DESCRIPTION, BASIS = "posterior.json", "basis.safetensors"
@@ -53,16 +53,8 @@ class PosteriorDescription(PosteriorSettings):
 
 
 def read_description(folder: str) -> PosteriorDescription:
-    """Read ``posterior.json``.
-
-    Raises:
-        TokurError: see ``read_json``.
-    """
-    path = Path(folder, DESCRIPTION)
-    try:
-        return read_json(str(path), PosteriorDescription, f"tokur perturb -o {folder}")
-    except UsageError as error:
-        raise TokurError(f"{path}: {error}") from None
+    """Read ``posterior.json``; raises what ``read_json`` does."""
+    return read_json(str(Path(folder, DESCRIPTION)), PosteriorDescription, f"tokur perturb -o {folder}")
 
 
 def refuse_existing(folder: str) -> None:

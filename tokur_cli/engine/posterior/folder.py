@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedModel
 
@@ -28,18 +28,12 @@ from tokur_cli.engine.posterior.projections import find_projections
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import naming, replacing
 
+if TYPE_CHECKING:
+    from tokur_cli.engine.model.load import LanguageModel
+
 
 def keep_posterior(
-    folder: str,
-    model: PreTrainedModel,
-    posterior: Posterior,
-    *,
-    draws: int,
-    model_name: str,
-    revision: str | None,
-    base: str | None = None,
-    base_revision: str | None = None,
-    calibration: dict[str, Any] | None = None,
+    folder: str, model: LanguageModel, posterior: Posterior, draws: int, calibration: dict[str, Any] | None = None
 ) -> None:
     """Write a posterior's folder, whole or not at all.
 
@@ -50,11 +44,7 @@ def keep_posterior(
         model: the model that the posterior is of.
         posterior: the posterior.
         draws: M, how many adapters.
-        model_name: see ``PosteriorDescription``.
-        revision: likewise.
-        base: likewise.
-        base_revision: its hub commit.
-        calibration: likewise.
+        calibration: how sigma was found; None where it was given.
 
     Raises:
         UsageError: the folder holds something.
@@ -62,20 +52,20 @@ def keep_posterior(
     """
     description = PosteriorDescription(
         **posterior.settings,
-        model=model_name,
-        revision=revision,
-        fingerprint=weight_digest(model, posterior.matrices),
+        model=model.name,
+        revision=model.revision,
+        fingerprint=weight_digest(model.model, posterior.matrices),
         draws=draws,
         calibration=calibration,
-        base=base,
+        base=model.base,
     )
-    bare = (model_name, revision) if base is None else (base, base_revision)
+    bare = (model.name, model.revision) if model.base is None else (model.base, model.base_revision)
     refuse_existing(folder)
     with naming(folder), replacing(Path(os.path.realpath(folder))) as place:
         place.mkdir()
         write_basis(place / BASIS, {matrix.name: matrix.basis for matrix in posterior.matrices})
         for draw in range(draws):
-            save_adapter(place / f"draw-{draw}", model, posterior, draw, *bare)
+            save_adapter(place / f"draw-{draw}", model.model, posterior, draw, *bare)
         (place / DESCRIPTION).write_text(description.as_json(), encoding="utf-8")
         open_to_readers(place, place)
         refuse_existing(folder)  # again: something may have been put there meanwhile
@@ -105,7 +95,7 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Post
         raise mismatch
     path = Path(folder, BASIS)
     try:
-        bases = read_basis(path, {each.name: (each.size[0], description.rank) for each in projections})
+        bases = read_basis(path)
     except FileNotFoundError:
         raise TokurError(f"{path}: is missing; write the posterior again with tokur perturb") from None
     except ValueError as error:

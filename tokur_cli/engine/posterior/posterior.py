@@ -102,7 +102,7 @@ def build_posterior(
         return with_bases(settings, projections, decomposed())
     saved = cache / f"{weight_digest(model, projections, rounded=False)}-rank{rank}.safetensors"
     try:
-        bases = read_basis(saved, {projection.name: (projection.size[0], rank) for projection in projections})
+        bases = read_basis(saved)
     except (FileNotFoundError, ValueError) as error:
         if isinstance(error, ValueError):
             note(f"{saved}: {error}: the basis is computed again")

@@ -82,8 +82,7 @@ class VllmScorer(Scorer):
             clear_device_cache()
         with self._silenced():
             settings = _pooling() | (_lora(draws) if draws else {})
-            trusted = language_model.trust_remote_code
-            self._engine = start_vllm(language_model, resources, trust_remote_code=trusted, **settings)
+            self._engine = start_vllm(language_model, resources, **settings)
         self._check(language_model.probe.tokens, reference)
 
     def batches(
