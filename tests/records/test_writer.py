@@ -82,13 +82,13 @@ def test_resume_after_any_number_of_bytes_gives_the_undisturbed_file(tmp_path, l
 
 @pytest.mark.parametrize("foreign", [b"the only copy of my thesis", b'{"id": 0, "response": "mine"}', b"[", b"\0\0"])
 @pytest.mark.parametrize("kept", [0, 2])
-def test_resume_keeps_a_line_without_an_end_that_is_not_the_record_due(tmp_path, foreign, kept):
+def test_resume_keeps_a_line_without_an_end_that_is_not_its_own(tmp_path, foreign, kept):
     """Whether the input has a record to write or not."""
     compute(lines_of(kept), tmp_path / "out")
     before = (tmp_path / "out").read_bytes() + foreign
     for lines in ([*lines_of(kept), b'{"id":8}'], lines_of(kept)):
         (tmp_path / "out").write_bytes(before)
-        with pytest.raises(TokurError, match=rf"out:{kept + 1}: this line has no end, and is not"):
+        with pytest.raises(TokurError, match=rf"out:{kept + 1}: (is not valid JSON|this record does not come next)"):
             compute(lines, tmp_path / "out", resume=True)
         assert (tmp_path / "out").read_bytes() == before
 
@@ -103,9 +103,9 @@ def test_resume_compares_values_not_bytes(tmp_path):
     ("run", "message"),
     [
         ({**SETTINGS, "sigma": 0.2}, "out:1: was written with sigma 0.1, but this run has sigma 0.2: resume with"),
-        ({**SETTINGS, "targets": ["q"]}, 'with targets ["q", "k"], but this run has targets ["q"]'),
-        ({**SETTINGS, "layers": None}, "was written with no layers, but this run has layers null"),
-        ({"sigma": 0.1, "draws": 2}, 'was written with targets ["q", "k"], but this run has no targets'),
+        ({**SETTINGS, "targets": ["q"]}, 'with targets ["q","k"], but this run has targets ["q"]'),
+        ({"sigma": 0.1, "draws": 2}, 'was written with targets ["q","k"], but this run has no targets'),
+        ({**SETTINGS, "prompt": {"template": "a"}}, 'no prompt.template, but this run has prompt.template "a"'),
         ({**SETTINGS, "model_digest": "b"}, "out:1: was written with no model_digest, but this run has model_digest"),
     ],
 )
@@ -127,18 +127,6 @@ def test_resume_refuses_another_input_before_anything_is_written_over(tmp_path, 
     (tmp_path / "out").write_bytes(before)
     with pytest.raises(TokurError, match=r"out:\d: this record does not come next in the input, so the file is not"):
         compute(other, tmp_path / "out", resume=True)
-    assert (tmp_path / "out").read_bytes() == before
-
-
-def test_resume_refuses_a_record_that_was_left_out_before(tmp_path):
-    """As commands do: look at a whole window, then write what is missing."""
-    compute(lines_of(4), tmp_path / "out", bad=(2,))
-    before = (tmp_path / "out").read_bytes()
-    window = [Record.parse(line, "in.jsonl", number) for number, line in enumerate(lines_of(4), start=1)]
-    said = r"in\.jsonl:2: is missing in .*out, though later records are there: resume with the same input"
-    with pytest.raises(TokurError, match=said), open_output(str(tmp_path / "out"), resume=True) as writer:  # noqa: PT012
-        for record in [record for record in window if not writer.already_written(record)]:
-            writer.write(record)
     assert (tmp_path / "out").read_bytes() == before
 
 

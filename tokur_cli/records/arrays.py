@@ -5,15 +5,14 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from typing import NoReturn
 
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.streams import BOM, MAX_LINE
 
 _CHUNK = 1 << 16
-_IN_STRING = re.compile(rb'\\.|"', re.DOTALL)
 _SIGNS = re.compile(rb'[",:{}\[\]]')
 _WITHIN = re.compile(rb'["{}\[\]]')
+_IN_STRING = re.compile(rb'\\.|"', re.DOTALL)
 
 
 def elements(
@@ -32,113 +31,62 @@ def elements(
         Whether that text is JSON is for the reader to see.
 
     Raises:
-        TokurError: the text is neither, or ends too early.
+        TokurError: the text ends too early, or goes on after the end.
     """
-    text = _Text(stream, name, max_element)
-    if key is not None and not _enter(text, key):
-        return
-    is_array, index = text.peek() == b"[", 0
-    text.expect(b"[" if is_array else b"{")
-    closing = b"]" if is_array else b"}"
-    end = text.peek()
-    if end == closing:
-        text.expect(closing)
-    while end != closing:
-        label = str(index) if is_array else text.take_name()
-        text.peek()
-        line = text.line
-        element, end = text.take()
-        yield line, label, element
-        index += 1
-        if end not in (b",", closing):
-            text.fail(f"this is not valid JSON: , or {closing.decode()} should stand before {end.decode()!r}")
-    if key is None and text.peek():
-        text.fail("there is text after the end")
+    wanted = 1 if key is None else 2
+    is_wanted, has_ended, label, index = False, False, b"", 0
+    for line, text, sign, depth in _split(stream, wanted, max_element):
+        if not sign and depth:
+            raise TokurError(f"{name}:{line}: the JSON ends here, before its last bracket: the file is not complete")
+        if has_ended and (sign or text):
+            raise TokurError(f"{name}:{line}: this is not valid JSON: there is text after the end")
+        if sign == b":":
+            label = (text or b"").strip(b'"')
+        elif sign in (b"[", b"{"):
+            is_wanted = depth + 1 == wanted and (key is None or label == key.encode())
+            label = b""
+        elif depth == wanted and is_wanted:
+            if text != b"" or sign == b",":
+                yield line, label.decode("utf-8", "replace") or str(index), text
+                index += 1
+            if sign != b"," and key is not None:
+                return
+        has_ended = depth == 1 and sign in (b"]", b"}")
 
 
-def _enter(text: _Text, key: str) -> bool:
-    """Go to the value of an object's field; return False if it is missing or null."""
-    text.expect(b"{")
-    while text.peek() not in (b"}", b""):
-        if text.take_name() == key:
-            return text.peek() != b"n"
-        if text.take()[1] != b",":
-            break
-    return False
+def _split(stream: io.BufferedReader, deepest: int, longest: int) -> Iterator[tuple[int, bytes | None, bytes, int]]:
+    """Split JSON text at its brackets, commas and colons, but not within what stands in more brackets than ``deepest``.
 
-
-class _Text:
-    """A stream of JSON text, from the place that is read next on.
-
-    Attributes:
-        line: the number of that place's line, from 1.
+    Yields:
+        (number of the line, text, None if it is too long, sign behind it, in how many brackets they stand); the sign is
+        empty at the end.
     """
-
-    def __init__(self, stream: io.BufferedReader, name: str, max_value: int) -> None:
-        self.line = 1
-        self._stream, self._name, self._max = stream, name, max_value
-        self._buffer = bytearray()
-        self._read_more()
-        self._go_to(len(BOM) if self._buffer.startswith(BOM) else 0)
-
-    def peek(self) -> bytes:
-        """Go to the next byte that is not white space, and return it; none at the end."""
-        while True:
-            self._go_to(len(self._buffer) - len(self._buffer.lstrip()))
-            if self._buffer or not self._read_more():
-                return bytes(self._buffer[:1])
-
-    def expect(self, sign: bytes) -> None:
-        """Go past the next byte, which must be this one."""
-        if self.peek() != sign:
-            self.fail(f"this is not valid JSON: {sign.decode()} should stand here")
-        self._go_to(1)
-
-    def take_name(self) -> str:
-        """Go past a field's name and its colon; return the name."""
-        name, end = self.take(b":")
-        if end != b":":
-            self.fail(f"this is not valid JSON: : should stand before {end.decode()!r}")
-        return (name or b"").strip(b' \t\r\n"').decode("utf-8", "replace")
-
-    def take(self, more_ends: bytes = b"") -> tuple[bytes | None, bytes]:
-        """Go past a value and the comma or bracket behind it; return its text, None for one too long, and that sign."""
-        position, depth, is_quoted, is_long = 0, 0, False, False
-        while True:
-            pattern = _IN_STRING if is_quoted else _WITHIN if depth else _SIGNS
-            found = pattern.search(self._buffer, position)
-            if found is None:
-                position = max(position, len(self._buffer) - 1)  # an escape may be cut in two
-                if len(self._buffer) > self._max:
-                    is_long = True
-                    self._go_to(position)
-                    position = 0
-                if not self._read_more():
-                    self.fail("the JSON ends here, before the end of the array: the file is not complete")
-                continue
-            position, sign = found.end(), found[0]
-            if is_quoted:
-                is_quoted = sign != b'"'
-            elif sign == b'"':
-                is_quoted = True
-            elif sign in b"{[":
-                depth += 1
-            elif depth:
-                depth -= 1
-            elif sign in b",}]" + more_ends:
-                value = None if is_long or position - 1 > self._max else bytes(self._buffer[: position - 1])
-                self._go_to(position)
-                return value, sign
-
-    def fail(self, message: str) -> NoReturn:
-        """End the stream with an error about this place."""
-        raise TokurError(f"{self._name}:{self.line}: {message}")
-
-    def _go_to(self, position: int) -> None:
-        self.line += self._buffer.count(b"\n", 0, position)
-        del self._buffer[:position]
-
-    def _read_more(self) -> bool:
-        chunk = self._stream.read1(_CHUNK)
-        self._buffer += chunk
-        return bool(chunk)
+    buffer, at = bytearray(stream.read1(_CHUNK).removeprefix(BOM)), 0
+    line, depth, is_quoted, is_long = 1, 0, False, False
+    while True:
+        pattern = _IN_STRING if is_quoted else _WITHIN if depth > deepest else _SIGNS
+        found = pattern.search(buffer, at)
+        if found is None:
+            at = max(at, len(buffer) - 1)  # an escape may be cut in two
+            if len(buffer) > longest:
+                is_long = True
+                line += buffer.count(b"\n", 0, at)
+                del buffer[:at]
+                at = 0
+            if not (chunk := stream.read1(_CHUNK)):
+                yield line + buffer.count(b"\n"), bytes(buffer).strip(), b"", depth
+                return
+            buffer += chunk
+            continue
+        at, sign, within = found.end(), found[0], depth
+        if is_quoted or sign == b'"':
+            is_quoted = not (is_quoted and sign == b'"')
+            continue
+        depth += (sign in b"[{") - (sign in b"]}")
+        if max(depth, within) <= deepest:
+            text = bytes(buffer[: at - 1])
+            begins = line + text.count(b"\n", 0, len(text) - len(text.lstrip()))
+            yield begins, None if is_long or len(text.strip()) > longest else text.strip(), sign, within
+            line += text.count(b"\n")
+            del buffer[:at]
+            at, is_long = 0, False

@@ -7,10 +7,8 @@ import math
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import timedelta
 from decimal import Decimal
-from pathlib import PurePath
-from typing import Any, NoReturn
+from typing import Any
 
 import orjson
 
@@ -37,7 +35,9 @@ def encode_value(value: Any, *, sort_keys: bool = False) -> bytes:
         sorting = orjson.OPT_SORT_KEYS if sort_keys else 0
         return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | sorting, default=_said)
     except TypeError:
-        return json.dumps(_plain(value), allow_nan=False, separators=(",", ":"), sort_keys=sort_keys).encode("ascii")
+        text = json.dumps(value, check_circular=False, default=_plain)
+        plain = json.loads(text, parse_constant=lambda _: None)  # NaN and infinity become null
+        return json.dumps(plain, separators=(",", ":"), sort_keys=sort_keys).encode("ascii")
 
 
 def parse_json(text: bytes | str) -> Any:
@@ -76,31 +76,22 @@ def json_type(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-def _refuse_constant(literal: str) -> NoReturn:
-    raise ValueError(f"holds {literal}, which is not JSON: write null instead")
-
-
 def _finite(literal: str) -> float:
+    """Return a number, or what json takes for one: NaN and Infinity."""
     number = float(literal)
     if not math.isfinite(number):
-        raise ValueError(f"holds the number {literal[:40]}, which is too large")
+        raise ValueError(f"holds {literal[:40]}, which is no number that JSON can say: write null instead")
     return number
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+_DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 
 def _plain(value: Any) -> Any:
-    """Return the value in types that ``json`` writes the way orjson would have."""
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise TypeError("a JSON object's keys are strings")
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, (int, str)):
-        return value
-    return json.loads(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=_said))
+    """Return what json refuses in types that it writes, numpy's numbers as orjson writes them."""
+    if hasattr(value, "dtype"):
+        return json.loads(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=_said))
+    return _said(value)
 
 
 def _said(value: Any) -> Any:
@@ -118,6 +109,4 @@ def _said(value: Any) -> Any:
         return b64encode(value).decode()
     if isinstance(value, Decimal):
         return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
-    if isinstance(value, (PurePath, timedelta)):
-        return str(value)
     raise TypeError(f"JSON cannot say {type(value).__name__}")

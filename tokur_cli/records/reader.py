@@ -37,10 +37,6 @@ _ROWS = re.compile(rb'\s*(\[\s*(\{|\Z|\]\s*\Z)|\{\s*"\d+"\s*:\s*\{)')
 _CSV_HEADER = re.compile(r'("?[\w .-]*"?)([,;\t]"?[\w .-]+"?)+')
 
 
-def _unsaid(_: str) -> None:
-    """Say nothing."""
-
-
 def read_records(
     path: str,
     *,
@@ -50,7 +46,7 @@ def read_records(
     filter: str | None = None,
     whole: bool = False,
     max_line: int = MAX_LINE,
-    note: Note = _unsaid,
+    note: Note = lambda _: None,
 ) -> Items:
     """Read records one at a time, and for each bad row an error in its place, so that one never ends the stream.
 
@@ -90,7 +86,7 @@ def read_records(
     return _adapted(read_rows(path, max_line), display_name(path), FORMATS.get(format), mapping, given, note)
 
 
-def read_rows_of(rows: Iterable[Any], source: str, note: Note = _unsaid) -> Items:
+def read_rows_of(rows: Iterable[Any], source: str, note: Note = lambda _: None) -> Items:
     """Read records as :func:`read_records` does, from rows of Python."""
     return _adapted(records_of(enumerate(rows, start=1), source), source, None, FieldMapping(), Given(), note)
 
@@ -133,7 +129,7 @@ def _read_json_lines(stream: io.BufferedReader, source: str, max_line: int) -> I
     reader = jsonlines.Reader(lines, loads=parse_json)
     while True:
         try:
-            row: Any = reader.read(allow_none=True)
+            row: Any = reader.read(allow_none=True, skip_empty=True)
             yield Record(row, source, lines.number, lines.size)
         except EOFError:
             return
@@ -147,10 +143,10 @@ def _read_json_lines(stream: io.BufferedReader, source: str, max_line: int) -> I
 
 def _hint(line: str | bytes) -> str:
     """Return the end of the message about a file's first line: what the file may be, and how it becomes JSON lines."""
-    text = (line if isinstance(line, str) else line.decode("utf-8", "replace")).lstrip("\ufeff").strip()
-    if text == "{":
+    if line.strip() == "{":
         return "; each record is one line: jq -c . puts an object on one, jq -c '.results[]' each of the rows in it"
-    return "; CSV is read by a name that ends in .csv or .tsv" if _CSV_HEADER.fullmatch(text) else ""
+    is_table = isinstance(line, str) and _CSV_HEADER.fullmatch(line.strip())
+    return "; CSV is read by a name that ends in .csv or .tsv" if is_table else ""
 
 
 def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMapping, given: Given, note: Note) -> Items:

@@ -72,7 +72,7 @@ def open_zstd(compressed: IO[bytes], name: str) -> io.BufferedReader:
 
 
 class BoundedLines:
-    r"""The lines of a stream that are not blank, split at ``\n`` and at nothing else, with memory for one.
+    r"""The lines of a stream, split at ``\n`` and at nothing else, with memory for one.
 
     Iterating raises a RecordError in the place of a line that is too long, and goes on with the next one.
 
@@ -82,30 +82,27 @@ class BoundedLines:
         max_line: the longest line in bytes, without its ``\n``.
 
     Attributes:
-        number: which line came last, from 1; blank ones are counted.
+        number: which line came last, from 1.
         size: how long it was, in bytes.
     """
 
     def __init__(self, stream: IO[bytes], name: str, max_line: int = MAX_LINE) -> None:
         self.number = self.size = 0
         self._stream, self._name, self._max = stream, name, max_line
-        self._within = False  # whether the rest of a line that is too long, maybe endless, comes next
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        while self._within:
-            rest = self._stream.readline(_BUFFER)
-            self._within = bool(rest) and not rest.endswith(b"\n")
-        while line := self._stream.readline(self._max + 1):
-            self.number, self.size = self.number + 1, len(line)
-            if len(line) > self._max and not line.endswith(b"\n"):
-                self._within = True
-                raise RecordError(too_long(self._max), self._name, self.number)
-            if not line.isspace() and line != BOM:
-                return line.rstrip(b"\r\n")
-        raise StopIteration
+        line = self._stream.readline(self._max + 1)
+        if not line:
+            raise StopIteration
+        self.number, self.size = self.number + 1, len(line)
+        if len(line) > self._max and not line.endswith(b"\n"):
+            while (rest := self._stream.readline(_BUFFER)) and not rest.endswith(b"\n"):
+                pass
+            raise RecordError(too_long(self._max), self._name, self.number)
+        return line.removeprefix(BOM) if self.number == 1 else line
 
 
 def too_long(max_line: int) -> str:
@@ -141,21 +138,17 @@ class _Archive(io.RawIOBase):
 
     def __init__(self, compressed: IO[bytes], form: str, new: Callable[[], Any], name: str) -> None:
         self._compressed, self._form, self._new, self._name = compressed, form, new, name
-        self._member: Any = None  # the decompressor of the member being read; None between members
-        self._unused = b""  # compressed bytes read too far
-        self._ready = memoryview(b"")
+        self._pieces, self._ready = self._unpacked(), memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            data = self._unused or cast(io.BufferedReader, self._compressed).read1(_COMPRESSED_CHUNK)
-            if not data and self._member is None:
+            try:
+                self._ready = next(self._pieces)
+            except StopIteration:
                 return 0
-            if not data:
-                raise TokurError(f"{self._name}: the {self._form} data is cut short: the file is not complete")
-            self._decompress(data)
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]
@@ -165,16 +158,17 @@ class _Archive(io.RawIOBase):
         self._compressed.close()
         super().close()
 
-    def _decompress(self, data: bytes) -> None:
-        self._unused = b""
-        if self._member is None and self._form == "gzip":
-            data = data.lstrip(b"\0")  # gzip files may be padded with zeros
-            if not data:
-                return
-        try:
-            self._member = self._member or self._new()
-            self._ready = memoryview(self._member.decompress(data))
-        except Exception as error:  # each library has its own
-            raise TokurError(f"{self._name}: the {self._form} data cannot be unpacked: {error}") from None
-        if self._member.eof:
-            self._unused, self._member = self._member.unused_data, None
+    def _unpacked(self) -> Iterator[memoryview]:
+        compressed, member, data = cast(io.BufferedReader, self._compressed), None, b""
+        while data := data or compressed.read1(_COMPRESSED_CHUNK):
+            if member is None and self._form == "gzip" and not (data := data.lstrip(b"\0")):  # padding
+                continue
+            try:
+                member = member or self._new()
+                piece = member.decompress(data)
+            except Exception as error:  # each library has its own
+                raise TokurError(f"{self._name}: the {self._form} data cannot be unpacked: {error}") from None
+            yield memoryview(piece)
+            data, member = (member.unused_data, None) if member.eof else (b"", member)
+        if member is not None:
+            raise TokurError(f"{self._name}: the {self._form} data is cut short: the file is not complete")

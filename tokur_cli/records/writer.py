@@ -26,6 +26,7 @@ from tokur_cli.records.outputs import (
     naming,
     replacing,
 )
+from tokur_cli.records.provenance import Provenance
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN
 
@@ -118,7 +119,7 @@ class RecordWriter:
     def __init__(self, stream: IO[bytes], name: str, existing: _Existing | None = None) -> None:
         self.name, self.written = name, 0
         self._stream, self._existing = stream, existing
-        self._lines = jsonlines.Writer(cast(IO[bytes], _WholeLines(stream)), dumps=_encoded)
+        self._lines = jsonlines.Writer(cast(IO[bytes], _WholeLines(stream)), dumps=bytes)
 
     def already_written(self, record: Record) -> Record | None:
         """Return the resumed file's next record if it is this input record's, and go on to the one after; else None.
@@ -142,33 +143,38 @@ class RecordWriter:
             TokurError: the file that is resumed holds records that are not this input's, or the write fails.
             BrokenPipeError: nobody reads standard output any more.
         """
-        if self._existing is not None:
-            self._cut(self._existing, Record.parse(line, None, None))
         with naming(self.name):
+            self._finish(line)
             self._lines.write(line)
         self.written += 1
 
     def finish(self) -> None:
         """Declare the output complete: nothing but what this run wrote or recognised is left in the file."""
-        if self._existing is not None:
-            self._cut(self._existing, None)
+        self._finish(None)
 
-    def _cut(self, existing: _Existing, due: Record | None) -> None:
-        size = existing.end(due)
+    def _finish(self, due: bytes | None) -> None:
+        """Cut off what a killed run began to write, before the first record is written."""
+        existing, self._existing = self._existing, None
+        if existing is None:
+            return
+        existing.check(None if due is None else Record.parse(due, None, None))
         if stat.S_ISREG(os.fstat(self._stream.fileno()).st_mode):
-            self._stream.truncate(size)
-            self._stream.seek(size)
-        self._existing = None
+            self._stream.truncate(existing.size)
+            self._stream.seek(existing.size)
+            self._stream.write(b"\n" * existing.lacks_end)
 
 
 class _Existing:
-    """The records of a file, in order; none of one that is not resumed."""
+    """The records of a file, in order; none of one that is not resumed.
+
+    Attributes:
+        size: of those that were taken, in bytes.
+        lacks_end: whether the last of them has no line end.
+    """
 
     def __init__(self, name: str, is_resumed: bool, resuming: Continuation) -> None:
+        self.size, self.lacks_end = 0, False
         self._name, self._resuming = name, resuming
-        self._size = 0  # of the records taken, in bytes
-        self._tail = b""  # the unfinished line at the end, known when the records before it have been passed
-        self._tail_line = 0
         self._missing: dict[int, RecordError] = {}  # inputs that are not the next record here, by their hash
         self._passed: dict[int, RecordError] = {}  # of these, the ones before an input that is here
         self._records = self._read() if is_resumed else iter(())
@@ -186,71 +192,51 @@ class _Existing:
         self._advance()
         return written
 
-    def end(self, due: Record | None) -> int:
-        """Return how much of the file is kept, in bytes; refuse to cut off what is not the record due, None for none.
-
-        Raises:
-            TokurError: it holds records that were not taken, or its last line is another record.
-        """
-        another = "resume with the same input, or write to another file"
+    def check(self, due: Record | None) -> None:
+        """Refuse to cut off records that were not taken, and to go on with one that comes before those that were."""
+        fault = None if due is None else self._passed.get(hash(self._resuming.identity(due)))
         if self._next is not None:
-            raise TokurError(
-                f"{self._name}:{self._next.line}: this record does not come next in the input, so the file is not its "
-                f"beginning: {another}"
+            fault = RecordError(
+                "this record does not come next in the input, so the file is not its beginning",
+                self._name,
+                self._next.line,
             )
-        if due is not None and (missing := self._passed.get(hash(self._resuming.identity(due)))):
-            raise TokurError(f"{missing}: {another}")
-        if self._tail and not self._is_cut_off(due):
-            raise TokurError(
-                f"{self._name}:{self._tail_line}: this line has no end, and is not the record that is due: {another}"
-            )
-        return self._size
-
-    def _is_cut_off(self, due: Record | None) -> bool:
-        """Return whether the unfinished line at the end was begun by a run like this, and is written again."""
-        try:
-            whole = Record.parse(self._tail, self._name, self._tail_line)
-        except RecordError:
-            return self._tail.startswith(b"{")
-        if due is None or self._resuming.identity(whole) != self._resuming.identity(due):
-            return False
-        self._check_settings(whole, due)
-        return True
+        if fault is not None:
+            raise TokurError(f"{fault}: resume with the same input, or write to another file")
 
     def _advance(self) -> None:
         self._next = next(self._records, None)
         self._next_identity = None if self._next is None else self._resuming.identity(self._next)
 
     def _read(self) -> Iterator[Record]:
-        """Yield the file's complete records, counting the bytes of those taken; an unfinished last line is apart."""
+        """Yield the file's records; what a killed run began at its end is left out."""
         with open(self._name, "rb") as file:
             for number, line in enumerate(file, start=1):
-                if not line.endswith(b"\n"):
-                    self._tail, self._tail_line = line.strip(), number
-                    return
+                has_end = line.endswith(b"\n")
                 if not line.isspace():
                     try:
                         yield Record.parse(line, self._name, number)
                     except RecordError as error:
+                        if line.startswith(b"{") and not has_end:
+                            return
                         raise TokurError(f"{error}; it cannot be resumed: fix the line, or start again") from None
-                self._size += len(line)
+                self.size, self.lacks_end = self.size + len(line), not has_end
 
     def _check_settings(self, written: Record, given: Record) -> None:
         try:
-            before = _flat(self._resuming.settings_of(written.tokur))
-            here = _flat(self._resuming.settings(given.tokur))
+            then, now = self._resuming.settings_of(written.tokur), self._resuming.settings(given.tokur)
         except RecordError as error:
             raise TokurError(str(error)) from None
-        for name in sorted({**here, **before}, key=lambda name: not name.endswith("_digest")):  # others follow from it
-            then, now = (
-                f"{name} {json.dumps(those[name], ensure_ascii=False)}" if name in those else f"no {name}"
-                for those in (before, here)
+        made = Provenance.nested(run=json.loads(encode_value(then)))
+        different = list(made.differences(Provenance.nested(run=json.loads(encode_value(now)))))
+        if different:  # another digest is named first, since others follow from it
+            name, *values = min(different, key=lambda found: not found[0].endswith("_digest"))
+            of = name.removeprefix("run.")
+            before, here = (f"no {of}" if each is None else f"{of} {encode_value(each).decode()}" for each in values)
+            raise TokurError(
+                f"{self._name}:{written.line}: was written with {before}, but this run has {here}: resume with the "
+                "same settings, or write to another file"
             )
-            if then != now:
-                raise TokurError(
-                    f"{self._name}:{written.line}: was written with {then}, but this run has {now}: resume with the "
-                    "same settings, or write to another file"
-                )
 
 
 class _WholeLines(io.RawIOBase):
@@ -270,17 +256,5 @@ class _WholeLines(io.RawIOBase):
         return len(data)
 
 
-def _encoded(line: Any) -> bytes:
-    """Return a line as jsonlines is to write it: records are encoded already, by whoever made them."""
-    return line if isinstance(line, bytes) else encode_value(line)
-
-
 def _without_truncating(path: str, flags: int) -> int:
     return os.open(path, flags & ~os.O_TRUNC, 0o666)
-
-
-def _flat(settings: Settings) -> dict[str, Any]:
-    """Return settings as JSON reads them, with those within them under names such as ``prompts.template``."""
-    values = json.loads(encode_value(dict(settings)))
-    parts = {name: value if isinstance(value, dict) else {"": value} for name, value in values.items()}
-    return {f"{name}.{of}" if of else name: value for name, part in parts.items() for of, value in part.items()}

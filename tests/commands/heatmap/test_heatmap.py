@@ -71,3 +71,10 @@ def test_heatmap_step_with_a_null_token_has_no_sum_as_in_steps(run_tokur, tmp_pa
     run_tokur("heatmap", path, "--html", tmp_path / "page.html")
     sums = page_data(tmp_path / "page.html")[2]["sums"][0]
     assert sums[1] == "–"
+
+
+def test_heatmap_a_page_has_no_value_that_is_too_large_for_it(run_tokur, tmp_path):
+    tokens = {"offsets": [[0, 1], [1, 2]], "eu": [1e308, 0.5]}
+    path = write_lines(tmp_path / "in.jsonl", [{"id": "q", "response": "ab", "tokur": {"tokens": tokens}}])
+    code, _, err = run_tokur("heatmap", path, "--html", tmp_path / "page.html")
+    assert (code, page_data(tmp_path / "page.html")[2]["values"][0][0]) == (0, None), err

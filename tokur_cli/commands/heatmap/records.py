@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tokur_cli.commands.shared.scored_tokens import scored_tokens, token_arrays
@@ -49,11 +49,8 @@ def heatmap_response(
         withheld=withheld if isinstance(withheld := record.computed("withheld"), bool) else None,
         answer=answer,
         reference=record.reference,
-        sums={name: _sums(name, values) for name, values in tokens.values.items()},
-        steps=[
-            Step(start, end, within, {name: _sums(name, values, within) for name, values in tokens.values.items()})
-            for (start, end), within in tokens.steps
-        ],
+        sums=_SumsByName(tokens.values),
+        steps=[Step(start, end, within, _SumsByName(tokens.values, within)) for (start, end), within in tokens.steps],
         alternatives=scored_alternatives(record, len(tokens.spans)),
     )
 
@@ -75,11 +72,22 @@ def scored_with(record: Record) -> str:
     return ", ".join([model, *(text.format(known[name]) for name, text in words.items() if name in known)]).strip(", ")
 
 
-def _sums(name: str, values: Sequence[float | None], within: range | None = None) -> Sums:
-    """Return the sum and the mean of a quantity over some tokens, of all without a range."""
-    chosen = values if within is None else values[within.start : within.stop]
-    found = aggregates([math.nan if one is None else one for one in chosen], QUANTITIES[name].orientation)
-    return Sums(*(None if math.isnan(found[how]) else found[how] for how in ("sum", "mean")))
+class _SumsByName(dict[str, Sums]):
+    """By quantity the sum and the mean over some tokens, over all without a range.
+
+    They are added up when they are asked for: of a long stream, few responses are shown.
+    """
+
+    def __init__(self, values: Mapping[str, Sequence[float | None]], within: range | None = None) -> None:
+        super().__init__()
+        self._values, self._within = values, within
+
+    def __missing__(self, name: str) -> Sums:
+        values, within = self._values[name], self._within
+        chosen = values if within is None else values[within.start : within.stop]
+        found = aggregates([math.nan if one is None else one for one in chosen], QUANTITIES[name].orientation)
+        self[name] = Sums(*(None if math.isnan(found[how]) else found[how] for how in ("sum", "mean")))
+        return self[name]
 
 
 def _available(record: Record) -> str:

@@ -68,7 +68,7 @@ def maybe_references(record: Record) -> list[str]:
 def verdicts_of(fields: Fields) -> dict[str, Any] | None:
     """Return what the program that wrote a row says of right and wrong, by the path to each; None where that failed."""
     for form in FORMATS.values():
-        if form.recognises(fields) and (said := form.verdicts(fields)) != {}:
+        if form.verdicts and form.recognises(fields) and (said := form.verdicts(fields)) != {}:
             return said
     return {}
 

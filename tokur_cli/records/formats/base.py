@@ -73,7 +73,7 @@ class Format:
     read: Callable[[Items, Given, Note], Items]
     takes_requests: bool = False
     takes_filter: bool = False
-    verdicts: Callable[[Fields], dict[str, Any] | None] = lambda fields: {}
+    verdicts: Callable[[Fields], dict[str, Any] | None] | None = None
     containers: tuple[tuple[Callable[[bytes], bool], Container], ...] = ()
 
 

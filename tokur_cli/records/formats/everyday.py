@@ -161,7 +161,7 @@ def complete(record: Record) -> Record:
     is_answered = isinstance(fields.get("response"), str) or (is_chat and record.split_messages()[1] is not None)
     if fields.get("reference") is None:
         names = _REFERENCES if is_answered else ("answer",) if _is_of_triviaqa(fields.get("answer")) else ()
-        references = (_reference(name, fields.get(name)) for name in names)
+        references = (_reference(name, fields[name]) for name in names if name in fields)
         found = next((reference for reference in references if reference is not None), None)
         if found is not None:
             record.set("reference", found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import IO, Any
@@ -153,9 +154,13 @@ def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str
 
 
 def _whole_numbers(values: Sequence[float | None], scale: Scale) -> list[int | None]:
-    """Return values in units of their last decimal on the page, which keeps a page of 300,000 tokens small."""
+    """Return values in units of their last decimal on the page, which keeps a page of 300,000 tokens small.
+
+    None where a value is not known, or too large for this.
+    """
     per_unit = 10 ** (scale.decimals + 2)
-    return [None if value is None else round(value * per_unit) for value in values]
+    whole = (None if value is None else value * per_unit for value in values)
+    return [None if value is None or math.isinf(value) else round(value) for value in whole]
 
 
 def _mark(cell: Cell, response: HeatmapResponse, scale: Scale) -> str:

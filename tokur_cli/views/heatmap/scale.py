@@ -89,7 +89,7 @@ class ScaleBuilder:
             self.others.remove(lacking)
             del self._values[lacking]
         for name, values in self._values.items():
-            values.extend(value for value in response.values[name] if value is not None)
+            values.extend([value for value in response.values[name] if value is not None])
 
     def has_values(self, name: str) -> bool:
         """Return whether any token had a value of a quantity."""
