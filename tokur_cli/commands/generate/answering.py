@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tokur_cli.commands.generate import guided
 from tokur_cli.commands.generate.settling import UntilSettled
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
@@ -15,10 +14,11 @@ from tokur_cli.commands.score.provenance import settings_for
 from tokur_cli.commands.score.stream import ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
-from tokur_cli.engine.generation.particles import ParticleFilter
+from tokur_cli.engine.generation.particles import Guide, ParticleFilter
+from tokur_cli.engine.generation.resampling import Resampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
-from tokur_cli.scores.quantities import GUIDES
+from tokur_cli.scores.guides import GuideScore
 
 
 class Answering:
@@ -32,16 +32,20 @@ class Answering:
         share = 1 / (1 + score)  # an engine of vLLM's either generates or gives hidden states
         # A model that cannot generate is refused first
         decoder = session.vllm_decoder(decoding, share) if is_vllm else session.decoder(decoding)
-        if score or decoding.guidance:
+        guidance = decoding.guidance
+        guide = GuideScore(guidance.by, guidance.over) if guidance else None
+        if score or guide:
             wanted = scoring if score else replace(scoring, scores="ll")
-            guided_by = {GUIDES[decoding.guidance.by].name} if decoding.guidance else set()
+            guided_by = {guide.quantity.name} if guide else set()
             self._scorer = RecordScorer(session, wanted, guided_by=guided_by, share=share if is_vllm else 1.0)
         if self._scorer and score:  # prompts are made here, and responses come to be scored with their ids
             self.settings = settings_for(self._scorer.settings, {"prompt_token_ids": []})
         self._decoder: Decoder | VllmDecoder | ParticleFilter | UntilSettled = decoder
-        if self._scorer and decoding.guidance:
+        if self._scorer and guidance and guide:
             assert isinstance(decoder, Decoder)
-            self._decoder = guided.particle_filter(decoder, self._scorer.scorer, decoding.guidance)
+            resampling = Resampling(guidance.temperature, guidance.scheme)
+            judge = Guide(guide, guide.quantity.sign, resampling, of_step=guidance.over == "step")
+            self._decoder = ParticleFilter(decoder, self._scorer.scorer, judge)
             self.settings["posterior"] = {name: self._scorer.run_settings[name] for name in DRAW_SETTINGS}
         elif decoding.stop_at is not None:
             self._decoder = UntilSettled(decoder, decoding.stop_at)

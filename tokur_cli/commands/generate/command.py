@@ -15,7 +15,7 @@ from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.workers.pool import InProcess, Pool
 from tokur_cli.metrics.adaptive_consistency import FEWEST
-from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.errors import UsageError
 from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
@@ -97,10 +97,8 @@ class GenerateWork(Work):
     def count_tokens(self, session: Session, record: Record) -> tuple[int, int]:  # noqa: D102
         from tokur_cli.commands.generate.run import PromptMaker
 
-        asked = PromptMaker(session, self.decoding).request(0, record, none_written)
-        if isinstance(asked, RecordError):
-            raise asked
-        return len(asked[1].prompt_ids), 0
+        _, request = PromptMaker(session, self.decoding).request(0, record, none_written)
+        return len(request.prompt_ids), 0
 
     def count_batches(self, lengths: Sequence[int], batch_tokens: int) -> int:  # noqa: D102
         from tokur_cli.commands.session.session import ROWS

@@ -9,8 +9,8 @@ from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.answers.grading import is_code
-from tokur_cli.commands.generate import guided
-from tokur_cli.commands.generate.settling import Poll, Polled, SamplingStats
+from tokur_cli.commands.generate.settling import Poll, Polled
+from tokur_cli.commands.generate.stats import GuidanceStats, SamplingStats
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.provenance import settings_of as settings_of_scores
@@ -57,12 +57,12 @@ class PromptMaker:
         self._session, self._options = session, options
         self._has_said = False
 
-    def request(
-        self, index: int, item: Record | RecordError, already_written: AlreadyWritten
-    ) -> tuple[Record, DecodingRequest] | RecordError:
-        """Return the question of a record, and the request for those samples of it that are not written already."""
-        if isinstance(item, RecordError):
-            return item
+    def request(self, index: int, item: Record, already_written: AlreadyWritten) -> tuple[Record, DecodingRequest]:
+        """Return the question of a record, and the request for those samples of it that are not written already.
+
+        Raises:
+            RecordError: nothing can be asked.
+        """
         session, numbers = self._session, range(self._options.samples)
         try:
             record = _unanswered(item)
@@ -83,10 +83,10 @@ class PromptMaker:
                 raise record.error("is code, of which no two answers are equal: leave --stop-at out")
             first = [there for there in itertools.takewhile(bool, written) if there]
             return record, Poll(index, key, prompt_ids, numbers[len(first) :], question=record, written=first)
-        except RecordError as error:
-            return error
+        except RecordError:
+            raise
         except TokurError as error:
-            return item.error(str(error))
+            raise item.error(str(error)) from error
 
 
 class GenerateStream(Stream):
@@ -114,7 +114,7 @@ class GenerateStream(Stream):
         self._description, self._settings = session.description, _generation_settings(session, pool.settings, options)
         self._scoring = None if scoring is None else ScoreStream(pool, scoring, progress, invalid)
         self._prompts = PromptMaker(session, options)
-        self._guidance_stats, self._sampling_stats = guided.GuidanceStats(), SamplingStats(options.samples)
+        self._guidance_stats, self._sampling_stats = GuidanceStats(), SamplingStats()
         self._questions: dict[int, _Question] = {}
         self._ready: dict[int, list[Record | RecordError]] = {}
         self._pausing = False
@@ -179,13 +179,15 @@ class GenerateStream(Stream):
                 yield None
                 continue
             index = next(indices)
-            asked = self._prompts.request(index, item, already_written)
-            if isinstance(asked, RecordError):
-                self._ready[index] = [asked]
+            try:
+                if isinstance(item, RecordError):
+                    raise item
+                record, request = self._prompts.request(index, item, already_written)
+            except RecordError as error:
+                self._ready[index] = [error]
                 if not self._invalid.skip:
                     return
                 continue
-            record, request = asked
             if not request.samples:
                 self._ready[index] = []
                 continue
@@ -205,7 +207,7 @@ class GenerateStream(Stream):
             self._ready[index] = [question.record.error(str(result[1]))]
         elif isinstance(result, Polled):
             self._ready[index] = [self._record(question, response) for response in result.responses]
-            self._sampling_stats.add(result, question.missing[0])
+            self._sampling_stats.add(result)
         else:
             question.responses[result.sample] = result
             if len(question.responses) < len(question.request.samples):
@@ -249,9 +251,17 @@ def _generation_settings(session: Session, model: Mapping[str, Any], options: De
         "version": __version__,
     }
     settings = with_model_digests(settings, known=model)
-    if options.guidance:
-        settings |= guided.settings_of(options.guidance, options.samples)
-        settings["posterior"] = model["posterior"]
+    if guidance := options.guidance:
+        settings |= {
+            "guide": guidance.by,
+            "guide_over": guidance.over,
+            "guide_temperature": "auto" if guidance.temperature is None else guidance.temperature,
+            "step_end": list(guidance.step_end),
+            "step_tokens": guidance.step_tokens,
+            "resample": guidance.scheme,
+            "particles": options.samples,  # a sample depends on the others
+            "posterior": model["posterior"],
+        }
     return settings
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.answers.grading import LabelRule
-from tokur_cli.commands.shared.errors import say
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.metrics.adaptive_consistency import fewest_settled
@@ -45,13 +44,15 @@ class Polled:
     Args:
         index: its request's.
         responses: those.
-        drawn: responses that were drawn.
+        drawn: how many were drawn,
+        asked: of how many that were missing, at most.
         settled: whether they settled the vote; else there are no more to be drawn.
     """
 
     index: int
     responses: list[DecodedResponse]
     drawn: int
+    asked: int
     settled: bool
 
 
@@ -83,7 +84,7 @@ class UntilSettled:
         self._rule = LabelRule()
         self._open: dict[int, _OpenVote] = {}
         self._more: deque[Poll] = deque()
-        self._ended: list[Polled] = []
+        self._ended: deque[Polled] = deque()
         self._equivalence: Equivalence
 
     def serve(
@@ -98,10 +99,11 @@ class UntilSettled:
                 elif result is not None and (question := self._open.get(result.index)):
                     question.responses[result.sample] = result
                     self._count(question)
-                yield from self._take_ended()
+                while self._ended:
+                    yield self._ended.popleft()
                 if result is None and not self._open:
                     yield None
-            yield from self._take_ended()
+            yield from self._ended
 
     def _due(self, source: Iterator[DecodingRequest | None]) -> Iterator[Poll | None]:
         """Yield what is to be drawn, of questions whose vote is open first; None where there is nothing yet."""
@@ -117,10 +119,6 @@ class UntilSettled:
             if self._more or self._open or not is_exhausted:
                 yield self._more.popleft() if self._more else None
 
-    def _take_ended(self) -> Iterator[Polled]:
-        ended, self._ended = self._ended, []
-        return iter(ended)
-
     def _count(self, question: _OpenVote) -> None:
         """Count the votes there are; end the question or ask for what could settle it."""
         poll, most = question.poll, len(question.poll.written) + len(question.poll.samples)
@@ -132,8 +130,9 @@ class UntilSettled:
         settled = fewest_settled(answer_classes(question.answers, self._equivalence).labels, self._level, most)
         if settled <= counted or counted >= most:
             del self._open[poll.index]
-            written = [question.responses[sample] for sample in range(len(poll.written), min(settled, counted))]
-            self._ended.append(Polled(poll.index, written, len(question.responses), settled <= counted))
+            counting = [question.responses[sample] for sample in range(len(poll.written), min(settled, counted))]
+            drawn, asked = len(question.responses), len(poll.samples)
+            self._ended.append(Polled(poll.index, counting, drawn, asked, settled <= counted))
         elif (end := min(most, settled)) > question.asked:
             self._more.append(replace(poll, samples=range(question.asked, end)))
             question.asked = end
@@ -144,32 +143,3 @@ class UntilSettled:
         record.set("response", response)
         answer = self._rule.answer(record)
         return None if answer is None else answer.text
-
-
-class SamplingStats:
-    """How much was drawn of the N samples of each question.
-
-    Args:
-        samples: N.
-    """
-
-    def __init__(self, samples: int) -> None:
-        self._most = samples
-        self._questions = self._settled = self._drawn = self._missing = 0
-
-    def add(self, polled: Polled, written: int) -> None:
-        """Count what was drawn to a question, which had so many responses already."""
-        if polled.drawn:
-            self._questions += 1
-            self._settled += polled.settled
-            self._drawn += polled.drawn
-            self._missing += self._most - written
-
-    def report(self, command: str) -> None:
-        """Say on standard error how many votes were settled, and what that saved."""
-        if self._questions:
-            say(
-                command,
-                f"{self._settled:,} of {self._questions:,} questions settled; "
-                f"drew {self._drawn:,} of {self._missing:,} samples",
-            )
