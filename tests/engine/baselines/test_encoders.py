@@ -19,7 +19,6 @@ from tokur_cli.records.errors import TokurError
 CLASSIFIER = "AutoModelForSequenceClassification"
 LABELS = {0: "CONTRADICTION", 1: "Entailment", 2: "neutral"}
 TEXTS = ["It rains.", "The street is wet, since it rains.", "", "It rains.", "Ünï 🙂", "no"]
-PAIRS = [(first, second) for first in TEXTS for second in TEXTS]
 MEAN = {"embedding_dimension": 32, "pooling_mode": "mean", "include_prompt": True}
 
 
@@ -72,6 +71,13 @@ def plain(folder, kind):
     return outputs
 
 
+def relations(outputs, texts):
+    """Entailment, neutral and contradiction of every two texts, read one pair at a time."""
+    return np.array(
+        [[outputs(one, other).logits[0].double().softmax(-1).numpy()[[1, 2, 0]] for other in texts] for one in texts]
+    )
+
+
 def cosines(vectors):
     vectors = [vector / np.linalg.norm(vector) for vector in vectors]
     return np.array([[max(0.0, float(one @ other)) for one in vectors] for other in vectors])
@@ -84,11 +90,11 @@ def cosines(vectors):
 def test_entailment_probabilities_are_those_of_single_calls_with_the_labels_in_order(family, tmp_path, small_batches):
     folder = tiny_encoder_folder(tmp_path / "nli", family, CLASSIFIER, id2label=LABELS)
     outputs = plain(folder, CLASSIFIER)
-    expected = np.array([outputs(*pair).logits[0].double().softmax(-1).numpy()[[1, 2, 0]] for pair in PAIRS])
-    assert expected.std(axis=0).min() > 1e-3
-    found = entailment(folder).probabilities(PAIRS)
+    expected = relations(outputs, TEXTS)
+    assert expected.std(axis=(0, 1)).min() > 1e-3
+    found = entailment(folder).relations(TEXTS)
     np.testing.assert_allclose(found, expected, atol=1e-5)
-    np.testing.assert_allclose(found.sum(axis=1), 1)
+    np.testing.assert_allclose(found.sum(axis=-1), 1)
 
 
 @pytest.mark.parametrize(
@@ -168,12 +174,9 @@ def test_encoder_what_is_too_long_is_cut_counted_and_said_once(family, tmp_path)
     folder = tiny_encoder_folder(tmp_path / "nli", family, CLASSIFIER, id2label=LABELS)
     said: list[str] = []
     model = entailment(folder, note=said.append)
-    pairs = [("x" * 80, "y" * 10), ("short", "texts"), ("z" * 200, "z" * 200), ("x" * (LONGEST - 4), "y")]
-    found = model.probabilities(pairs)
-    outputs = plain(folder, CLASSIFIER)
-    expected = [outputs(*pair).logits[0].double().softmax(-1).numpy()[[1, 2, 0]] for pair in pairs]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    model.probabilities(pairs)
+    texts = ["x" * 80, "y" * 10, "short", "z" * 200, "x" * (LONGEST - 4)]
+    np.testing.assert_allclose(model.relations(texts), relations(plain(folder, CLASSIFIER), texts), atol=1e-5)
+    model.relations(texts)
     assert said == [f"{folder} reads {LONGEST} tokens; the rest of longer texts isn't compared"]
 
 
@@ -193,10 +196,10 @@ class Memory:
 
 @pytest.mark.slow
 def test_encoder_batches_are_halved_where_memory_is_short(nli_folder):
-    expected = entailment(nli_folder).probabilities(PAIRS)
+    expected = entailment(nli_folder).relations(TEXTS)
     model = entailment(nli_folder)
     memory = Memory(model, 3)
-    np.testing.assert_allclose(model.probabilities(PAIRS), expected, atol=1e-6)
+    np.testing.assert_allclose(model.relations(TEXTS), expected, atol=1e-6)
     assert max(memory.batches) > 3
 
 
@@ -204,4 +207,4 @@ def test_encoder_pair_that_does_not_fit_alone_is_an_error_that_names_the_model(n
     model = entailment(nli_folder)
     Memory(model, 0)
     with pytest.raises(TokurError, match=rf"{nli_folder}: too little memory"):
-        model.probabilities([("a", "b")])
+        model.relations(["a", "b"])

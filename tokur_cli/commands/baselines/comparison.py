@@ -15,7 +15,6 @@ from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.encoders import (
     DEFAULT_ENTAILMENT_MODEL,
-    EntailmentModel,
     load_entailment,
     load_similarity,
 )
@@ -32,32 +31,6 @@ Entails: TypeAlias = npt.NDArray[np.bool_]
 """(K, K): whether text i entails text j."""
 Similarity: TypeAlias = npt.NDArray[np.float64]
 """(K, K): how alike texts i and j are, from 0 to 1."""
-
-
-class Nli:
-    """A natural language inference model: a text entails another if that is the likeliest relation (Kuhn et al. 2023).
-
-    As a similarity, it is the probability of entailment (Lin et al. 2023). Samples are read after their question.
-    """
-
-    def __init__(self, model: EntailmentModel) -> None:
-        self.model = model
-
-    def entails(self, one: TextSet) -> Entails:
-        """Return which text of a set entails which."""
-        likeliest: Entails = self._relations(one).argmax(-1) == 0
-        return likeliest
-
-    def similarity(self, one: TextSet) -> Similarity:
-        """Return how probable it is that text i of a set entails text j."""
-        similarity: Similarity = self._relations(one)[..., 0].copy()
-        np.fill_diagonal(similarity, 1)
-        return similarity
-
-    def _relations(self, one: TextSet) -> npt.NDArray[np.float64]:
-        texts = [f"{one.context} {text}".strip() for text in one.texts]
-        pairs = [(first, second) for first in texts for second in texts]
-        return self.model.probabilities(pairs).reshape(len(texts), len(texts), 3)
 
 
 class Judge:
@@ -138,12 +111,13 @@ class SetComparison:
     def _entailment(self) -> Callable[[Sequence[TextSet]], list[Entails]]:
         if self._options.entailment == "judge":
             return Judge(self._session).entails
-        nli = self._nli
-        return lambda sets: [nli.entails(one) for one in sets]
+        relations = self._relations
+        return lambda sets: [relations(one).argmax(-1) == 0 for one in sets]
 
     def _similarity(self) -> Callable[[TextSet], Similarity]:
         if self._options.similarity == "nli":
-            return self._nli.similarity
+            relations = self._relations
+            return lambda one: np.maximum(relations(one)[..., 0], np.eye(len(one.texts)))
         if self._options.similarity == "jaccard":
             return lambda one: jaccard_similarity(one.texts)
         name = self._options.similarity_model or DEFAULT_SIMILARITY_MODEL
@@ -151,11 +125,16 @@ class SetComparison:
         return lambda one: model.matrix(one.texts)
 
     @cached_property
-    def _nli(self) -> Nli:
-        """One model for both purposes."""
+    def _relations(self) -> Callable[[TextSet], npt.NDArray[np.float64]]:
+        """What a natural language inference model makes of a set, one model for both purposes (K, K, 3).
+
+        A text entails another if that is the likeliest relation (Kuhn et al. 2023); as a similarity, it is the
+        probability of entailment (Lin et al. 2023). Samples are read after their question.
+        """
         name = self._options.nli_model or DEFAULT_ENTAILMENT_MODEL
         others = "--entailment judge and --similarity jaccard need no other model"
-        return Nli(self._load("nli_model", name, load_entailment, others))
+        model = self._load("nli_model", name, load_entailment, others)
+        return lambda one: model.relations([f"{one.context} {text}".strip() for text in one.texts])
 
     def _load(self, option: str, name: str, load: Callable[..., M], instead: str) -> M:
         self._models[option] = name

@@ -92,20 +92,17 @@ class EntailmentModel:
         self.encoder = encoder
         self._columns = list(columns)
 
-    def probabilities(self, pairs: Sequence[tuple[str, str]]) -> Array:
-        """Return how probable it is that the first text of each pair entails, is neutral to, contradicts the second.
-
-        Args:
-            pairs: n (premise, hypothesis); equal ones are computed once.
+    def relations(self, texts: Sequence[str]) -> Array:
+        """Return how probable it is that each text entails, is neutral to, contradicts each.
 
         Returns:
-            (n, 3), rows sum to 1.
+            (K, K, 3) for K ≥ 1 texts, of which equal ones are read once; its rows sum to 1.
         """
-        if not pairs:
-            return np.empty((0, len(RELATIONS)))
-        unique = {pair: row for row, pair in enumerate(dict.fromkeys(pairs))}
-        probabilities: Array = self.encoder.read(list(unique))[:, self._columns].softmax(-1).numpy()
-        return probabilities[[unique[pair] for pair in pairs]]
+        unique = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+        ratings = self.encoder.read([(first, second) for first in unique for second in unique])
+        probabilities: Array = ratings[:, self._columns].softmax(-1).unflatten(0, (len(unique), -1)).numpy()
+        rows = [unique[text] for text in texts]
+        return probabilities[np.ix_(rows, rows)]
 
 
 class SimilarityModel:
