@@ -186,8 +186,11 @@ class ResponseTokenizer:
         if not isinstance(prompt, str):
             self._check_ids(prompt, "prompt_token_ids")
         self._check_ids(response_ids or (), "token_ids")
-        exact_ids = self._spelled(token_strings or (), response) if response_ids is None else list(response_ids)
-        without_thought = False
+        exact_ids, without_thought = None, False
+        if response_ids is not None:
+            exact_ids = list(response_ids)
+        elif token_strings:
+            exact_ids = self._spelled(token_strings, response)
         if exact_ids is not None:
             prompt_ids, ids, offsets = self._encode(prompt, special_tokens), exact_ids, self.locate(exact_ids, response)
         elif isinstance(prompt, str):
