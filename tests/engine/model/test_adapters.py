@@ -7,16 +7,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.engine import oracle
 from tests.engine.loading import IDS, KINDS, LORA, load, save_adapter
 from tests.tiny import tiny_model, tiny_model_folder, tiny_tokenizer
-from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
-from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
-
-RESPONSE = TokenizedResponse([5, 77, 130, 9], [201, 33, 34, 60])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -35,7 +30,7 @@ def test_merge_adapter_of_each_kind_into_the_base_that_its_config_names(kind, tm
 
 
 def test_build_posterior_is_that_of_the_weights_with_the_adapter(tmp_path):
-    """W_0 + sBA written out in float64, its own basis, and draws of it by brute force."""
+    """W_0 + sBA written out in float64, and its own basis."""
     base = tiny_model_folder(tmp_path)
     save_adapter(tmp_path / "adapter", "lora", base)
     tensors = load_file(tmp_path / "adapter" / "adapter_model.safetensors")
@@ -53,16 +48,6 @@ def test_build_posterior_is_that_of_the_weights_with_the_adapter(tmp_path):
     plain = build_posterior(load(base).model, settings, cache=tmp_path / "bases")
     assert len(list((tmp_path / "bases").iterdir())) == 2, "a basis of its own"
     assert not torch.equal(plain.matrices[0].basis, posterior.matrices[0].basis)
-    got = dict(Scorer(loaded.model, Draws(posterior, 2), sampling="shared").score([RESPONSE]))[0]
-    draws = [
-        oracle.log_probabilities(oracle.fixed_draw(whole, posterior, m), RESPONSE.prompt_ids, RESPONSE.response_ids)
-        for m in range(2)
-    ]
-    mean = oracle.log_probabilities(whole, RESPONSE.prompt_ids, RESPONSE.response_ids)
-    expected = oracle.reference_quantities(mean, draws, RESPONSE.response_ids)
-    for name in ("logprob", "entropy", "tu", "au", "eu"):
-        assert got[name] == pytest.approx(expected[name], abs=1e-4), name
-    assert expected["eu"].max() > 1e-3
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,7 @@
 import pytest
 from transformers import GenerationConfig, LlamaConfig
 
-from tests.engine.text.chats import (
-    FAMILIES,
-    QUESTION,
-    family,
-)
+from tests.engine.text.chats import FAMILIES, QUESTION, family
 from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.text.chat import end_token_ids
 from tokur_cli.engine.text.tokens import ResponseTokenizer
@@ -28,19 +24,6 @@ def test_tokenize_ends_a_finished_response_with_the_familys_token(name):
     assert tok.tokenize(prompt, response).tokens.response_ids == located.tokens.response_ids[:-1]
     from_ids = tok.tokenize(tokenizer(prompt)["input_ids"], response, finish_reason="stop")
     assert from_ids.tokens.response_ids[-1] == end, "the same prompt as ids"
-
-
-@pytest.mark.parametrize("name", ["gemma", "phi", "llama-3"])
-def test_tokenize_gives_the_beginning_of_the_rendered_conversation(name):
-    """Where a template leaves the answer as it is, its rendering is what the tokens must spell."""
-    tokenizer, ends, _ = family(name)
-    tok = ResponseTokenizer(tokenizer, end_ids=ends)
-    prompt = tokenizer.apply_chat_template([QUESTION], tokenize=False, add_generation_prompt=True)
-    conversation = [QUESTION, {"role": "assistant", "content": "Seven."}]
-    rendered = tokenizer.apply_chat_template(conversation, tokenize=True, return_dict=True)["input_ids"]
-    tokens = tok.tokenize(prompt, "Seven.", finish_reason="stop").tokens
-    ids = [*tokens.prompt_ids, *tokens.response_ids]
-    assert rendered[: len(ids)] == ids
 
 
 @pytest.mark.parametrize("name", BY_TEMPLATE)

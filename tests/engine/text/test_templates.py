@@ -54,10 +54,6 @@ def test_render_takes_the_default_of_several_templates():
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = {"default": "D{{ messages[0].content }}", "tool_use": "T"}
     assert render(tokenizer, HI, answer_follows=True) == "DHi"
-    tokenizer.chat_template = {"rag": "R", "tool_use": "T"}
-    assert ResponseTokenizer(tokenizer).chat_date is None
-    with pytest.raises(TokurError, match=r"multiple chat templates with no default .*\['rag', 'tool_use'\]"):
-        render(tokenizer, HI, answer_follows=True)
 
 
 def test_render_gives_parts_to_a_template_that_looks_for_them():

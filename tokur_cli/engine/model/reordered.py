@@ -13,7 +13,6 @@ import platform
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,16 +30,12 @@ class ReorderedHead(nn.Linear):
 
     reordered: Tensor
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "reordered": self.weight}  # what is in an order of oneDNN's can't be copied by PyTorch
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.reordered = _reorder(state["reordered"].detach())
-
     def forward(self, input: Tensor) -> Tensor:
         """Return (…, out) of inputs (…, in)."""
-        return _product(input, self.reordered, self.bias)
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
+            input.contiguous(), self.reordered, self.bias, "none", [], ""
+        )
+        return product
 
 
 class ReorderedLinear(ReorderedHead):
@@ -79,7 +74,7 @@ def reorder_weights(model: PreTrainedModel) -> None:
             module.__class__ = ReorderedHead
         else:
             continue
-        module.reordered = _reorder(weight)
+        module.reordered = torch.ops.mkldnn._reorder_linear_weight(weight)
         del weight
     if not any(isinstance(module, ReorderedHead) for module in model.modules()):
         return
@@ -89,18 +84,6 @@ def reorder_weights(model: PreTrainedModel) -> None:
             tensor.data = tensor.data.clone()
     with suppress(AttributeError):  # glibc keeps what is freed between other things; musl has no such function
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def _reorder(weight: Tensor) -> Tensor:
-    """Return a weight (out × in) in oneDNN's order."""
-    reordered: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight)
-    return reordered
-
-
-def _product(inputs: Tensor, reordered: Tensor, bias: Tensor | None) -> Tensor:
-    """Return (…, out) of inputs (…, in)."""
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs.contiguous(), reordered, bias, "none", [], "")
-    return product
 
 
 def parameters_of(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
