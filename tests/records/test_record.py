@@ -89,7 +89,6 @@ def test_record_identity_compares_values(one, other, same):
         ('{"a": 1', "is not valid JSON: Expecting ',' delimiter at column 8"),
         ('{"a": 1} x', "is not valid JSON: Extra data at column 10"),
         ("[1, 2]", "is a list, not a JSON object"),
-        ("true", "is a boolean, not a JSON object"),
         ('{"a": 1e400}', "holds 1e400, which is no number that JSON can say"),
         ('{"a": [{"b": NaN}]}', "holds NaN, which is no number that JSON can say: write null instead"),
         ('{"a":' + "[" * 200_000, "is nested too deeply to be read"),
@@ -125,11 +124,9 @@ PARTS = {"role": "user", "content": [{"type": "text", "text": "W"}, {"type": "te
         ),
         ({"custom_id": "a"}, "has no prompt: give the file of what was asked with --requests"),
         ({"question": 5}, '"question" is a number, not a string'),
-        ({"messages": [ASSISTANT]}, '"messages" holds no turn before the response'),
         ({"messages": [{"role": "user"}]}, '"messages[0].content" is missing'),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "is 'image_url', not text or reasoning"),
         ({"tokur": {"prompt_token_ids": [1, True]}}, "holds a boolean at position 1, not a token id"),
-        ({"tokur": []}, '"tokur" is a list, not an object'),
     ],
 )
 def test_record_prompt_is_the_first_there_is_or_an_error_that_names_the_place(fields, prompt):
@@ -144,18 +141,10 @@ def test_record_prompt_is_the_first_there_is_or_an_error_that_names_the_place(fi
     [
         ({"messages": [USER, ASSISTANT]}, "response", "So."),
         ({"id": 12.0}, "id", "12"),
-        ({"id": True}, "id", '"id" is a boolean, not a string'),
         ({"reference": 1.10}, "references", ["1.1"]),
         ({"reference": ["a", "b"]}, "reference", "a or b"),
-        ({"reference": []}, "reference", None),
         ({"reference": ["a", 1]}, "references", '"reference[1]" is a number, not a string'),
         ({"tokur": {"sample": -1}}, "sample", '"tokur.sample" is -1, not a whole number from 0'),
-        (
-            {"tokur": {"token_ids": [3, None]}},
-            "token_ids",
-            '"tokur.token_ids" holds null at position 1, not a token id',
-        ),
-        ({"tokur": {"scores": [1]}}, "scores", '"tokur.scores" is a list, not an object'),
         (
             {"tokur": {"schema": 2}},
             "tokur",
