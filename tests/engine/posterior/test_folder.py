@@ -47,6 +47,15 @@ def test_keep_posterior_writes_adapters_with_which_stock_peft_gives_the_shared_d
     assert expected["eu"].max() > 1e-3
 
 
+@pytest.mark.parametrize(("layers", "targets"), [(None, ["q_proj"]), ("1:", ["model.layers.1.self_attn.q_proj"])])
+def test_keep_posterior_names_targets_by_their_ends_where_these_tell_them(layers, targets, tmp_path):
+    """As vLLM wants them."""
+    model = tiny_model("llama")
+    keep(tmp_path / "posterior", model, build_posterior(model, PosteriorSettings(targets="q_proj", layers=layers)))
+    config = json.loads((tmp_path / "posterior" / "draw-0" / "adapter_config.json").read_text())
+    assert config["target_modules"] == targets
+
+
 def test_load_posterior_returns_the_one_that_was_made(tmp_path):
     model = tiny_model("llama")
     made = build_posterior(model, PosteriorSettings(rank=5, sigma=0.2, seed=7, targets="q_proj", layers="1:"))

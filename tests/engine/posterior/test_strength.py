@@ -64,7 +64,7 @@ def divergence(model, sigma, texts):
 
 @pytest.mark.parametrize("factor", [1, QUIET])
 def test_suitable_strength_measures_weights_really_perturbed(factor, tmp_path, monkeypatch):
-    texts = ("Tom has 3 apples.", "2 + 2 = 4", "x")
+    texts = ("Tom has 3 apples.", "2 + 2 = 4")
     monkeypatch.setattr(strength, "TEXTS", texts)
     model = sensitive(factor)
     ids = [TOKENIZER.encode_text(text) for text in texts]
@@ -139,6 +139,12 @@ def test_largest_sigma_is_found_from_below_in_under_ten_sweeps(scale, power, cei
     assert exact / (PRECISION * 1.05) <= found <= exact
     assert len(calls) <= SWEEPS < 10
     assert found in calls
+
+
+def test_largest_sigma_takes_no_step_longer_than_thirtyfold():
+    divergence, calls = counted(lambda sigma: 1e9 if sigma > 1e-3 else 0.04)
+    largest_sigma(divergence, 0.05)
+    assert calls[:3] == pytest.approx([0.1, 0.1 / 30, 0.1 / 900])
 
 
 def test_largest_sigma_says_where_there_is_none():

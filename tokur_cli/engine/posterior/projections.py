@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -135,13 +135,12 @@ def count_layers(model: PreTrainedModel, projections: Sequence[Projection]) -> t
 
 def _projections(model: PreTrainedModel) -> Iterator[Projection]:
     head = model.get_output_embeddings()
-    modules = dict(model.named_modules())
-    working = parts_of(model).working
+    working = parts_of(model).working  # towers for images and sound stand still
     config = model.config.get_text_config(decoder=True)
     kinds = getattr(config, "layer_types", None) or ()
     whole = "-"  # the last of those that are made of others: a quantised map with an adapter beside it
-    for name, module in modules.items():
-        if not is_linear_map(module) or module is head or not _works(name, modules, working):
+    for name, module in model.named_modules():
+        if not is_linear_map(module) or module is head or name not in working:
             continue
         if name.startswith(f"{whole}."):
             continue
@@ -162,19 +161,3 @@ def _projections(model: PreTrainedModel) -> Iterator[Projection]:
 def _layer(name: str) -> tuple[str, int] | None:
     found = re.match(r"(.*?)\.(\d+)(\.|$)", name)
     return None if found is None else (found[1], int(found[2]))
-
-
-def _works(name: str, modules: Mapping[str, nn.Module], working: Collection[str]) -> bool:
-    """Tell whether a text goes through a module: it was seen to, or it is one of several experts, others of which were.
-
-    Towers for images and sound and layers that attend to them stand still, and are not of the text's model.
-    """
-    while name not in working:
-        above = name.rpartition(".")[0]
-        if isinstance(modules[above], nn.ModuleList):
-            others = modules[above].named_children()
-            return any(f"{above}.{other}" in working for other, module in others if type(module) is type(modules[name]))
-        if above == "" or above in working:
-            return False
-        name = above
-    return True

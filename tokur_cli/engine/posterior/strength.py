@@ -87,7 +87,7 @@ def suitable_strength(
         TokurError: no strength suits, or memory does not suffice.
     """
     texts = [encode(text) for text in TEXTS]
-    responses = [TokenizedResponse(ids[:1], ids[1:]) for ids in texts if len(ids) > 1]
+    responses = [TokenizedResponse(ids[:1], ids[1:]) for ids in texts]
     # What the outcome depends on: the weights, what is perturbed, the texts' ids, the rule
     of = {name: value for name, value in posterior.settings.items() if name not in ("sigma", "seed")}
     parts = (weight_digest(model, ()), str(model.dtype), of, texts, PAPER.sigma, MOST_KL, _NUM_DRAWS)
