@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -41,6 +42,13 @@ def write_lines(path: Path, lines: Any) -> Path:
 def parsed(text: str) -> list[Any]:
     """Return the objects of lines of JSON."""
     return list(jsonlines.Reader(io.StringIO(text)))
+
+
+def page_data(page: str) -> list[Any]:
+    """Return what a heat map's page holds: its scales, then two objects a response."""
+    found = re.search(r'<script type="application/x-ndjson" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found
+    return parsed(found[1])
 
 
 def sample_lines(name: str, count: int) -> list[bytes]:

@@ -155,7 +155,6 @@ READING = {
     "generate": ["--max-new-tokens", "2"],
     "select": ["--method", "maj"],
     "evaluate": ["--bootstrap", "0", "--graded", "-", "-o"],
-    "heatmap": ["-o", "-"],
 }
 
 
@@ -164,9 +163,7 @@ def test_bad_lines_lose_no_good_record(run_tokur, tiny_folder, tmp_path, command
     """A good record holds U+2028 and other traps of splitting."""
     rows = parsed(SCORED.read_text())
     tokur = rows[0]["tokur"]
-    scored = (
-        {name: tokur[name] for name in ("tokens", "scores")} if command in ("select", "evaluate", "heatmap") else {}
-    )
+    scored = {name: tokur[name] for name in ("tokens", "scores")} if command in ("select", "evaluate") else {}
     good = [
         {
             "id": f"q{n}",
@@ -192,7 +189,7 @@ def test_bad_lines_lose_no_good_record(run_tokur, tiny_folder, tmp_path, command
     assert len(parsed(out)) <= 1, "all before the bad line, and nothing after it"
 
 
-@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("command", [*READING, "heatmap"])
 def test_an_empty_input_and_one_of_bad_lines_alone_need_no_model(run_tokur, tmp_path, command):
     path = write_lines(tmp_path / "in", [])
     assert run_tokur(command, path) == (0, "", f"tokur {command}: {path}: holds no records\n")

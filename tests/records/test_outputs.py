@@ -101,12 +101,12 @@ def test_check_writable_names_what_is_wrong_before_anything_is_done(tmp_path, mo
 
 
 @pytest.mark.parametrize("mode", ["ab", "wb"])
-def test_heatmap_finds_a_shell_that_leads_standard_output_into_the_input(mode, tmp_path):
+def test_select_finds_a_shell_that_leads_standard_output_into_the_input(mode, tmp_path):
     shutil.copy(SCORED, tmp_path / "s.jsonl")
     with open(tmp_path / "s.jsonl", "rb") as stdin, open(tmp_path / "s.jsonl", mode) as stdout:
-        command = [*TOKUR, "heatmap", "-o", "-", "s.jsonl"]
+        command = [*TOKUR, "select", "s.jsonl"]
         run = subprocess.run(command, cwd=tmp_path, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, check=False)
-    assert (run.returncode, run.stderr.startswith(b"tokur heatmap: standard output goes to ")) == (2, True)
+    assert (run.returncode, run.stderr.startswith(b"tokur select: standard output goes to ")) == (2, True)
     assert (tmp_path / "s.jsonl").read_bytes() == (b"" if mode == "wb" else SCORED.read_bytes())
 
 

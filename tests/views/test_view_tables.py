@@ -9,7 +9,7 @@ from tokur_cli.views.tables import Cell, Column, Row, Table, print_table
 
 
 def figure(value, aside=""):
-    return Cell(f"{100 * value:.2f}", aside, value)
+    return Cell(f"{100 * value:.2f}", aside)
 
 
 TABLE = Table(

@@ -89,7 +89,7 @@ _register(
 )
 _register(
     heatmap,
-    "score range id sample only by limit compare html svg theme detail output",
+    "score range id sample only by limit compare html svg theme detail",
     "tokur heatmap scored.jsonl --limit 3",
     "tokur heatmap scored.jsonl --score eu,au --html page.html",
 )

@@ -12,7 +12,7 @@ import typer
 from tokur_cli.app.groups import Without
 from tokur_cli.commands.options.evaluate import CertifyOptions, EvaluationOptions, EvaluationOutput, FitOptions
 from tokur_cli.commands.options.guided import GuidedOptions
-from tokur_cli.commands.options.heatmap import ChoiceOptions, HeatmapOutput, PictureOptions, ScaleOptions
+from tokur_cli.commands.options.heatmap import ChoiceOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.marks import Excludes, Needs, Reads
 from tokur_cli.commands.options.model import BackendOptions, DecodingOptions, ModelOptions, PromptOptions
@@ -223,7 +223,6 @@ def heatmap(
     choice: ChoiceOptions,
     labels: LabelOptions,
     picture: PictureOptions,
-    target: HeatmapOutput,
     source: Annotated[InputOptions, Without(*_MAPPING)],
 ) -> None:
     """Colour the tokens of scored responses by their uncertainty. In the terminal, a page or a figure.
@@ -233,7 +232,7 @@ def heatmap(
     source = replace(source, path=input_path(scored))
     from tokur_cli.commands.heatmap.command import heatmap as run
 
-    run(source, scaling, choice, labels, picture, target)
+    run(source, scaling, choice, labels, picture)
 
 
 def _carry_out(

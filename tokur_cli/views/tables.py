@@ -34,11 +34,10 @@ _LATEX = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure as it is shown, its interval or standard deviation beside it, and the value that ranks it."""
+    """A figure as it is shown, and its interval or standard deviation beside it."""
 
     text: str
     aside: str = ""
-    value: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class Table:
             shown = {
                 number: float(cells[number].text)
                 for number, row in enumerate(self.rows)
-                if row.competes and cells[number].value is not None
+                if row.competes and cells[number].text != MISSING
             }
             ranked = sorted(set(shown.values()), reverse=column.better == "higher")
             for number, value in shown.items():

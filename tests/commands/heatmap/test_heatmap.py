@@ -7,8 +7,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from tests.helpers import SCORED, write_lines
+from tests.helpers import SCORED, page_data, write_lines
 from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
+from tokur_cli.views.heatmap.style import BACKGROUNDS
 
 
 @pytest.fixture(autouse=True)
@@ -34,17 +35,11 @@ def test_heatmap_the_scale_is_that_of_the_whole_input_whatever_is_shown(run_toku
     assert float(re.search(r"▁(\S+)", legends[0])[1]) == pytest.approx(everything.min(), abs=1e-3)
 
 
-def page_data(path):
-    text = path.read_text(encoding="utf-8")
-    data = re.search(r'<script type="application/x-ndjson" id="data">(.*?)</script>', text, re.DOTALL)[1]
-    return [json.loads(line) for line in data.strip().split("\n")]
-
-
 def test_heatmap_a_page_switches_between_all_quantities_with_the_asked_ones_first(run_tokur, tmp_path):
     page = tmp_path / "page.html"
     code, out, err = run_tokur("heatmap", SCORED, "--score", "tu,logprob", "--html", page)
     assert (code, out, err) == (0, "", "")
-    head, *lines = page_data(page)
+    head, *lines = page_data(page.read_text(encoding="utf-8"))
     names = [quantity["name"] for quantity in head["quantities"]]
     assert names == ["tu", "logprob", *[name for name in QUANTITIES if name not in {"tu", "logprob", *ON_DEMAND}]]
     assert [line["title"].split(" ")[0] for line in lines[::2]] == [record["id"] for record in real()]
@@ -55,9 +50,12 @@ def test_heatmap_a_figure_is_well_formed_and_holds_the_chosen_text(run_tokur, tm
     figure = tmp_path / "figure.svg"
     code, out, err = run_tokur("heatmap", SCORED, "--compare", "--limit", 1, "--svg", figure)
     assert (code, out, err) == (0, "", "")
-    text = "".join(ET.parse(figure).getroot().itertext()).replace("\xa0", " ")
+    svg = figure.read_text(encoding="utf-8")
+    text = "".join(ET.fromstring(svg).itertext()).replace("\xa0", " ")
     assert "✓ correct" in text
     assert "✗ incorrect" in text
+    assert set(re.findall('fill="(#[0-9a-f]{6})"', svg)) >= set(BACKGROUNDS["light"][1:4])
+    assert svg.count("http") == 1, "the name of SVG: nothing is loaded"
 
 
 def test_heatmap_step_with_a_null_token_has_no_sum_as_in_steps(run_tokur, tmp_path):
@@ -69,7 +67,7 @@ def test_heatmap_step_with_a_null_token_has_no_sum_as_in_steps(run_tokur, tmp_pa
     assert re.search(r"▶ 1 +1 +0\.50+ +0\.50+ ", out)
     assert re.search(r" 2 +2 +· +· +Then 5\.", out)
     run_tokur("heatmap", path, "--html", tmp_path / "page.html")
-    sums = page_data(tmp_path / "page.html")[2]["sums"][0]
+    sums = page_data((tmp_path / "page.html").read_text(encoding="utf-8"))[2]["sums"][0]
     assert sums[1] == "–"
 
 
@@ -77,4 +75,4 @@ def test_heatmap_a_page_has_no_value_that_is_too_large_for_it(run_tokur, tmp_pat
     tokens = {"offsets": [[0, 1], [1, 2]], "eu": [1e308, 0.5]}
     path = write_lines(tmp_path / "in.jsonl", [{"id": "q", "response": "ab", "tokur": {"tokens": tokens}}])
     code, _, err = run_tokur("heatmap", path, "--html", tmp_path / "page.html")
-    assert (code, page_data(tmp_path / "page.html")[2]["values"][0][0]) == (0, None), err
+    assert (code, page_data((tmp_path / "page.html").read_text(encoding="utf-8"))[2]["values"][0][0]) == (0, None), err

@@ -93,14 +93,14 @@ def test_page_paints_by_the_scale_and_switches_the_quantity(open_page):
         assert one_of(page, "#legend .name").text == scale.quantity.name
         assert f"Least certain tokens by {scale.quantity.name}" in all_of(page, "aside")[1].text
     text = page.execute_script("return document.querySelectorAll('article .text')[1].textContent")
-    assert text == view_samples.WRONG.replace("\n", "↵\n") + "∎"
+    assert text == responses[1].response.replace("\n", "↵\n") + "∎"
     assert "</script><script>alert(1)</script>" in all_of(page, "article")[2].text
 
 
 def test_page_hovering_shows_every_value_and_what_else_might_have_been_written(open_page):
     response = view_samples.wrong()
     token = response.values["eu"].index(max(response.values["eu"]))
-    others = Alternatives([" 7", " 9", "\n"], [0.404, 0.22, 0.004], [0.35, 0.3, None], [" 9", "<b>"])
+    others = Alternatives(token, (" 7", " 9", "\n"), (0.404, 0.22, 0.004), (0.35, 0.3, None), (" 9", "<b>"))
     page = open_page([replace(response, alternatives={token: others})])
     hover(page, all_of(page, ".text span")[token])
     box = one_of(page, "#values").text
@@ -115,26 +115,29 @@ def test_page_hovering_shows_every_value_and_what_else_might_have_been_written(o
 
 
 def test_page_filters_finds_and_sorts(open_page):
-    page = open_page(sample())
-    incorrect = "trains-7 · sample 3"
+    responses = sample()
+    page, incorrect = open_page(responses), responses[1].title
     next(one for one in all_of(page, "#filters label") if "incorrect" in one.text).click()
     assert (visible(page), one_of(page, "#count").text) == ([incorrect], "1 of 3 responses")
     all_of(page, "#filters label")[0].click()
     one_of(page, "#order option[value=uncertain]").click()
-    assert visible(page)[0] == incorrect
+    totals = {response.title: response.sums["eu"].total for response in responses}
+    assert visible(page) == sorted(totals, key=totals.get, reverse=True)
     one_of(page, "#find").send_keys("harmless")
     assert [name[:4] for name in visible(page)] == ["hard"]
 
 
 def test_page_lists_lead_to_the_token_and_the_step(open_page):
-    page = open_page(sample())
+    responses = sample()
+    page, response = open_page(responses), responses[1]
     one_of(page, "article:nth-of-type(2) .tops button").click()
     assert one_of(page, "#values").is_displayed()
-    assert one_of(page, "article:nth-of-type(2) .at").text.strip() == "7"
+    start, end = response.spans[response.values["eu"].index(max(response.values["eu"]))]
+    assert one_of(page, "article:nth-of-type(2) .at").get_attribute("textContent") == response.response[start:end]
     one_of(page, "article:nth-of-type(2) .steps .least").click()
     marked = "".join(span.get_attribute("textContent") for span in all_of(page, ".in-step"))
-    assert marked.startswith("## Step 2: Take the difference")
-    assert "Step 3" not in marked
+    step = response.steps[response.least_certain_step(view_samples.EU)]
+    assert marked.replace("↵\n", "\n").rstrip("∎") == response.response[step.start : step.end]
 
 
 @pytest.mark.parametrize("columns", [390, 1300])

@@ -8,11 +8,11 @@ from tokur_cli.views.heatmap.response import HeatmapResponse, Step, Sums, contex
 def test_least_certain_takes_the_earlier_of_equals_and_a_token_in_two_cells_once():
     response = HeatmapResponse("1", "abcde", [(i, i + 1) for i in range(5)], {"eu": [0.2, 0.9, None, 0.9, 0.1]})
     cells = cells_of(response.response, response.spans)
-    assert [found.token for found in least_certain(response, cells, view_samples.EU, 3)] == [1, 3, 0]
+    assert [token for _, token in least_certain(response, cells, view_samples.EU, 3)] == [1, 3, 0]
     response = HeatmapResponse("1", "the\u0301 x", [(0, 3), (3, 6)], {"eu": [0.1, 0.9]})
     cells = cells_of(response.response, response.spans)
     found = least_certain(response, cells, view_samples.EU)
-    assert [(item.token, cells[item.cell].text) for item in found] == [(1, "e\u0301"), (0, "th")]
+    assert [(token, cells[cell].text) for cell, token in found] == [(1, "e\u0301"), (0, "th")]
 
 
 def test_context_fits_and_shows_newlines():

@@ -11,7 +11,7 @@ from tests.views.heatmap import view_samples
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
-from tokur_cli.views.heatmap.style import STEPS, colour_steps
+from tokur_cli.views.heatmap.style import BACKGROUNDS, INKS, STEPS
 
 numbers = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=200)
 
@@ -59,19 +59,17 @@ def test_scale_format_has_the_decimals_that_it_needs(uncertain, shown):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_colour_steps_differ_in_lightness_and_their_text_can_be_read(theme):
+def test_colours_differ_in_lightness_and_their_text_can_be_read(theme):
     """The contrast ratio of WCAG 2.2: 4.5 for text, and each step is told from the next by luminance alone."""
 
     def luminance(colour):
-        digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
-                  for c in (value / 255 for value in bytes.fromhex(digits))]  # fmt: skip
+                  for c in (value / 255 for value in bytes.fromhex(colour[1:]))]  # fmt: skip
         return float(np.dot((0.2126, 0.7152, 0.0722), linear)) + 0.05
 
-    steps = colour_steps(theme)
-    assert len(steps) == STEPS == 8
-    for back, ink in steps:
-        assert max(luminance(back), luminance(ink)) / min(luminance(back), luminance(ink)) >= 4.5
-    light = [luminance(back) for back, _ in steps]
+    light = list(map(luminance, BACKGROUNDS[theme]))
+    assert len(light) == STEPS == 8
+    for back, ink in zip(light, map(luminance, INKS[theme]), strict=True):
+        assert max(back, ink) / min(back, ink) >= 4.5
     assert all(max(pair) / min(pair) > 1.2 for pair in pairwise(light))
     assert light == sorted(light, reverse=theme == "light")

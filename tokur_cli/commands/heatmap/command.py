@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
-from typing import TextIO
 
 from rich.console import RenderableType
 
 from tokur_cli.answers.grading import Labelled
 from tokur_cli.commands.heatmap.gallery import Gallery
-from tokur_cli.commands.heatmap.output import picture_console
+from tokur_cli.commands.heatmap.output import has_steps, picture_console
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer, scored_with
-from tokur_cli.commands.options.heatmap import ChoiceOptions, HeatmapOutput, PictureOptions, ScaleOptions
+from tokur_cli.commands.options.heatmap import ChoiceOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labelled import WINDOW, Labeller, Refused
+from tokur_cli.commands.shared.labelled import Labeller, Refused
 from tokur_cli.commands.shared.reading import look_ahead, read_input
 from tokur_cli.commands.shared.scored_tokens import token_arrays
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
@@ -28,11 +26,10 @@ from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.quantity import Quantity
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
-from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.views.heatmap.html import write_html
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
-from tokur_cli.views.heatmap.style import TerminalStyle, has_steps
+from tokur_cli.views.heatmap.style import TerminalStyle
 from tokur_cli.views.heatmap.svg import svg_figure
 from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
 
@@ -48,7 +45,6 @@ def heatmap(
     choice: ChoiceOptions,
     labels: LabelOptions,
     picture: PictureOptions,
-    target: HeatmapOutput,
 ) -> None:
     """Paint scored responses.
 
@@ -60,22 +56,20 @@ def heatmap(
     others = [quantity for quantity in QUANTITIES.values() if quantity not in asked] if picture.html else []
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     scales, gallery = ScaleBuilder(asked, others), Gallery(choice)
-    output = nullcontext() if target.path is None else open_output(target.path, force=target.force, whole=True)
-    with output as writer, Labeller(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader:
-        items = reader.read(records, 1 if writer else WINDOW)
-        said = _read(_passed_on(items, writer), [one.name for one in asked], scales, gallery, invalid, labels)
-        if scales.responses:
-            gallery.check()
-            chosen = [scales.scale(quantity.name, *scaling.ends) for quantity in asked]
-            if picture.html:
-                every = chosen + [scales.scale(name) for name in scales.others if scales.has_values(name)]
-                _write_page(picture.html, gallery, every, source.path, said)
-            if picture.svg:
-                _write_figure(picture.svg, gallery, chosen, picture)
-            if not (picture.html or picture.svg):
-                _print(sys.stderr if target.path == STDIN else sys.stdout, gallery, chosen, picture)
-            if said and said[-1].endswith("incorrect."):
-                say(COMMAND, said[-1])
+    with Labeller(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader:
+        said = _read(reader.read(records), [one.name for one in asked], scales, gallery, invalid, labels)
+    if scales.responses:
+        gallery.check()
+        chosen = [scales.scale(quantity.name, *scaling.ends) for quantity in asked]
+        if picture.html:
+            every = chosen + [scales.scale(name) for name in scales.others if scales.has_values(name)]
+            _write_page(picture.html, gallery, every, source.path, said)
+        if picture.svg:
+            _write_figure(picture.svg, gallery, chosen, picture)
+        if not (picture.html or picture.svg):
+            _print(gallery, chosen, picture)
+        if said and said[-1].endswith("incorrect."):
+            say(COMMAND, said[-1])
     invalid.finish(none_of=None if scales.responses else display_name(source.path))
 
 
@@ -93,14 +87,6 @@ def _quantities_of(names: str) -> list[Quantity]:
         what = f"no quantity of single tokens is called {', '.join(unknown)}" if unknown else "--score names none"
         raise UsageError(what + there_are(QUANTITIES, *unknown))
     return [QUANTITIES[name] for name in asked]
-
-
-def _passed_on(items: Iterable[Labelled | Refused], writer: RecordWriter | None) -> Iterator[Labelled | Refused]:
-    """Yield records, each of which is written once it has been looked at, even if it cannot be painted."""
-    for item in items:
-        yield item
-        if writer and item.record is not None:
-            writer.write(item.record)
 
 
 def _read(
@@ -131,7 +117,9 @@ def _read(
             gallery.offer(response)
             withheld += response.withheld is True
             given += [response.correct] if response.withheld is False else []
-    said = _settings_in_words([words for words in settings if words])
+    words = [each for each in settings if each]
+    others = ", the others with other settings" if len(words) > 1 else ""
+    said = [f"Scored with {words[0]}{others}."] if words else []
     if given or withheld:
         said.append(f"{len(given):,} of {len(given) + withheld:,} answers given, {given.count(False):,} incorrect.")
     return said
@@ -142,12 +130,6 @@ def _shown_answer(labelled: Labelled, labels: LabelOptions) -> str | None:
     if labels.answer is not None:
         return labelled.answer
     return said_answer(labelled.record) or (labelled.answer if labelled.record.references else None)
-
-
-def _settings_in_words(settings: Sequence[str]) -> list[str]:
-    """Return in a sentence with what responses were scored, the first of them first; nothing where it is not known."""
-    others = ", the others with other settings" if len(settings) > 1 else ""
-    return [f"Scored with {settings[0]}{others}."] if settings else []
 
 
 def _write_page(path: str, gallery: Gallery, scales: Sequence[Scale], source: str, said: Sequence[str]) -> None:
@@ -165,8 +147,7 @@ def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture:
             f"--svg: {count:,} responses are too many for one figure (at most {FIGURE_RESPONSES}): choose with --id, "
             "--sample or --limit"
         )
-    are_beside = gallery.choice.compare or len(scales) == 2
-    width = int(os.environ.get("COLUMNS") or (FIGURE_COLUMNS_BESIDE if are_beside else FIGURE_COLUMNS))
+    width = int(os.environ.get("COLUMNS") or (FIGURE_COLUMNS_BESIDE if gallery.choice.compare else FIGURE_COLUMNS))
     theme = "light" if picture.theme == "auto" else picture.theme
     style = TerminalStyle(width, theme=theme, detail=picture.detail, by=gallery.choice.by)
     figure = svg_figure(list(_drawn(gallery, scales, style)), width=width, theme=theme)
@@ -174,8 +155,8 @@ def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture:
         file.write(figure)
 
 
-def _print(stream: TextIO, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions) -> None:
-    with picture_console(stream) as console:
+def _print(gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions) -> None:
+    with picture_console() as console:
         theme = "dark" if picture.theme == "auto" else picture.theme
         style = TerminalStyle(console.width, has_steps(console), theme, picture.detail, gallery.choice.by)
         for part in _drawn(gallery, scales, style):

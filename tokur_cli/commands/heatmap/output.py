@@ -1,4 +1,4 @@
-"""Where pictures as text go: a terminal, with a pager for long ones, or a standard stream."""
+"""Where pictures as text go: standard output, on a terminal with a pager for long ones."""
 
 from __future__ import annotations
 
@@ -6,40 +6,41 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
 
 from rich.console import Console
 
 from tokur_cli.records.outputs import STANDARD_OUTPUT, in_utf8, naming
-from tokur_cli.views.heatmap.style import heatmap_console
-
-_DEFAULT_COLUMNS = 80
 
 
-def columns_of(stream: TextIO, default: int = _DEFAULT_COLUMNS) -> int:
-    """Return the width to draw for: COLUMNS if it is set, else the terminal's, else the default."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given) > 0:
-        return int(given)
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or default
-    except (OSError, ValueError):  # no terminal, or no file at all
-        return default
+class _Console(Console):
+    """A console that leaves a closed pipe to the command, where rich's own ends the process with exit code 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error that rich is handling where it calls this."""
+        raise
 
 
 @contextmanager
-def picture_console(stream: TextIO) -> Iterator[Console]:
-    """Give a console for a picture on standard output or error, in UTF-8; on a terminal through PAGER, or less.
+def picture_console() -> Iterator[Console]:
+    """Give a console for a picture on standard output, in UTF-8; on a terminal through PAGER, or less.
 
-    PAGER="" is no pager.
+    PAGER="" is no pager. rich finds the width and the colours; it heeds COLUMNS, NO_COLOR and FORCE_COLOR.
     """
-    with naming(STANDARD_OUTPUT if stream is sys.stdout else "standard error"):
-        console = heatmap_console(in_utf8(stream), columns_of(stream))
-        if stream is sys.stdout and stream.isatty() and os.environ.get("PAGER") != "":
+    with naming(STANDARD_OUTPUT):
+        console = _Console(file=in_utf8(sys.stdout), legacy_windows=False, markup=False, emoji=False, highlight=False)
+        if sys.stdout.isatty() and os.environ.get("PAGER") != "":
             # less: end at once if it fits on the screen, let colours through, leave the text on the screen
             os.environ.setdefault("LESS", "FRX")
             with console.pager(styles=True):
                 yield console
         else:
             yield console
-        stream.flush()
+        sys.stdout.flush()
+
+
+def has_steps(console: Console) -> bool:
+    """Return whether a console has colours enough for the eight steps.
+
+    The 16 colours of a terminal do not: users repaint them, and rich's choice among them has text that cannot be read.
+    """
+    return not console.no_color and console.color_system in ("truecolor", "256")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tokur_cli.commands.shared.scored_tokens import scored_tokens, token_arrays
 from tokur_cli.records.record import Record
+from tokur_cli.records.typed import typed
 from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.scores.steps import aggregates
 from tokur_cli.views.heatmap.response import Alternatives, HeatmapResponse, Step, Sums
@@ -51,7 +51,7 @@ def heatmap_response(
         reference=record.reference,
         sums=_SumsByName(tokens.values),
         steps=[Step(start, end, within, _SumsByName(tokens.values, within)) for (start, end), within in tokens.steps],
-        alternatives=scored_alternatives(record, len(tokens.spans)),
+        alternatives=_alternatives(record),
     )
 
 
@@ -103,42 +103,15 @@ def _available(record: Record) -> str:
     )
 
 
-def scored_alternatives(record: Record, count: int) -> dict[int, Alternatives]:
-    """Return what else might have been written at a record's tokens, by their indices; nothing where it has none.
-
-    Args:
-        record: the record.
-        count: how many tokens its response has.
-
-    Raises:
-        RecordError: they are not as ``tokur score --alternatives`` writes them.
-    """
+def _alternatives(record: Record) -> dict[int, Alternatives]:
+    """Return what else might have been written at a record's tokens, by their indices; nothing where it has none."""
     kept = record.computed("alternatives")
     if kept is None:
         return {}
-    listed = kept.get("at") if isinstance(kept, dict) else None
-    found = [_alternatives(one, count) for one in listed] if isinstance(listed, list) else [None]
-    if None in found:
-        raise record.error('"tokur.alternatives" is not as --alternatives writes it: score it again with that')
-    return dict(one for one in found if one is not None)
-
-
-def _alternatives(fields: Any, count: int) -> tuple[int, Alternatives] | None:
-    """Return a token and its alternatives; None where something is of another type or size."""
-    if not isinstance(fields, dict):
-        return None
-    token, texts, draws = fields.get("token"), fields.get("text"), fields.get("draws", [])
-    shares: list[Any] = [fields.get("p"), *([fields["p_mean"]] if "p_mean" in fields else [])]
-    if type(token) is not int or not 0 <= token < count:
-        return None
-    if not isinstance(texts, list) or not isinstance(draws, list):
-        return None
-    if not all(isinstance(text, str) for text in (*texts, *draws)):
-        return None
-    if not all(isinstance(p, list) and len(p) == len(texts) and all(map(_is_share, p)) for p in shares):
-        return None
-    return token, Alternatives(texts, shares[0], shares[1] if len(shares) > 1 else None, draws)
-
-
-def _is_share(value: Any) -> bool:
-    return value is None or (type(value) in (int, float) and 0 <= value <= 1 + 1e-6)
+    try:
+        found: tuple[Alternatives, ...] = typed(kept["at"], tuple[Alternatives, ...])
+    except (KeyError, TypeError, ValueError):
+        raise record.error(
+            '"tokur.alternatives" is not as --alternatives writes it: score it again with that'
+        ) from None
+    return {one.token: one for one in found}

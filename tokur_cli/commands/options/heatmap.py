@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options.marks import Writes
-from tokur_cli.commands.options.streams import RecordOutput
 from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.quantities import QUANTITIES
 
@@ -103,14 +102,3 @@ class PictureOptions:
     detail: Annotated[
         bool, Option("--detail", help="In text and figure: all scores and steps, 20 tokens, and bars.")
     ] = False
-
-
-@dataclass(frozen=True)
-class HeatmapOutput(RecordOutput):
-    """Where the records go on to, unchanged; None is nowhere."""
-
-    path: Annotated[
-        str | None,
-        Writes(),
-        Option("--output", "-o", metavar="FILE", help="Pass the records on; - puts the picture on standard error."),
-    ] = None

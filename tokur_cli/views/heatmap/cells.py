@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple
 
 from tokur_cli.records.quantity import Quantity
@@ -80,15 +79,6 @@ def cells_of(response: str, spans: Sequence[tuple[int, int]]) -> list[Cell]:
     return cells
 
 
-class Break(Enum):
-    """Where a line may or must end next to a piece of text."""
-
-    NONE = 0
-    BEHIND = 1
-    AROUND = 2
-    LINE = 3
-
-
 class Run(NamedTuple):
     """A piece of one cell on one line, with its columns."""
 
@@ -109,49 +99,36 @@ def wrap(cells: Sequence[Cell], width: int) -> list[list[Run]]:
     """
     lines: list[list[Run]] = [[]]
     column = 0
-    word: list[tuple[int, str, int]] = []
-    for cell, shown, columns, breaks in _pieces(cells):
-        if breaks is Break.AROUND:
-            column = _place(word, lines, column, width)
-            word = []
-        word.append((cell, shown, columns))
-        if breaks is Break.NONE:
-            continue
-        column = _place(word, lines, column, width)
-        word = []
-        if breaks is Break.LINE:
+    for word, ends_line in _words(cells):
+        if column and column + sum(glyph.width for glyph in word) > width:
             lines.append([])
             column = 0
-    _place(word, lines, column, width)
+        for glyph in word:
+            if column + glyph.width > width:  # a word that is wider than a line is cut
+                lines.append([])
+                column = 0
+            line = lines[-1]
+            if line and line[-1].cell == glyph.cell:
+                line[-1] = Run(glyph.cell, line[-1].text + glyph.text, line[-1].width + glyph.width)
+            else:
+                line.append(glyph)
+            column += glyph.width
+        if ends_line:
+            lines.append([])
+            column = 0
     return lines
 
 
-def _pieces(cells: Sequence[Cell]) -> Iterator[tuple[int, str, int, Break]]:
-    """Yield (cell, text, columns, breaks) for every glyph."""
+def _words(cells: Sequence[Cell]) -> Iterator[tuple[list[Run], bool]]:
+    """Yield the glyphs of what stays together, with the space behind it, and whether the line ends there."""
+    word: list[Run] = []
     for index, cell in enumerate(cells):
         for glyph in cell.glyphs:
-            if glyph.newline:
-                breaks = Break.LINE
-            elif glyph.shown[-1] == " ":
-                breaks = Break.BEHIND
-            else:
-                breaks = Break.AROUND if glyph.width == 2 else Break.NONE
-            yield index, glyph.shown, glyph.width, breaks
-
-
-def _place(word: list[tuple[int, str, int]], lines: list[list[Run]], column: int, width: int) -> int:
-    """Put a word on the last line, or on the next if it does not fit there; one wider than a line is cut."""
-    if column and column + sum(columns for _, _, columns in word) > width:
-        lines.append([])
-        column = 0
-    for cell, text, columns in word:
-        if column + columns > width:
-            lines.append([])
-            column = 0
-        line = lines[-1]
-        if line and line[-1].cell == cell:
-            line[-1] = Run(cell, line[-1].text + text, line[-1].width + columns)
-        else:
-            line.append(Run(cell, text, columns))
-        column += columns
-    return column
+            if word and glyph.width == 2:
+                yield word, False
+                word = []
+            word.append(Run(index, glyph.shown, glyph.width))
+            if glyph.newline or glyph.width == 2 or glyph.shown[-1] == " ":
+                yield word, glyph.newline
+                word = []
+    yield word, False

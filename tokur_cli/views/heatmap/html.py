@@ -13,7 +13,7 @@ from typing import IO, Any
 from tokur_cli.views.heatmap.cells import Cell, cells_of
 from tokur_cli.views.heatmap.response import Alternatives, HeatmapResponse, drawn, least_certain
 from tokur_cli.views.heatmap.scale import Scale
-from tokur_cli.views.heatmap.style import Theme, colour_steps
+from tokur_cli.views.heatmap.style import BACKGROUNDS, INKS, STEPS, Theme
 from tokur_cli.views.visible import NEWLINE, paragraphs, picture, shorten
 
 _TOP = 5
@@ -87,9 +87,8 @@ def _step_css() -> str:
     """Return the colours of the eight steps, certain to uncertain, in both themes."""
 
     def rules(theme: Theme) -> str:
-        return "".join(
-            f".step{step}{{background:{back};color:{ink}}}" for step, (back, ink) in enumerate(colour_steps(theme))
-        )
+        colours = zip(range(STEPS), BACKGROUNDS[theme], INKS[theme], strict=True)
+        return "".join(f".step{step}{{background:{back};color:{ink}}}" for step, back, ink in colours)
 
     return f"{rules('light')}@media(prefers-color-scheme:dark){{{rules('dark')}}}\n"
 
@@ -112,7 +111,6 @@ def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, 
     others = {name: value for name, value in response.scores.items() if name not in leading}
     return {
         "title": response.title,
-        "find": f"{picture(response.id)} {paragraphs(response.question or '')}".lower(),
         "question": paragraphs(response.question or ""),
         "correct": response.correct,
         "withheld": response.withheld,
@@ -140,9 +138,7 @@ def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str
         "tokens": None if one_to_one else [[cell.tokens.start, len(cell.tokens)] for cell in cells],
         "values": [_whole_numbers(response.values[scale.quantity.name], scale) for scale in scales],
         "marks": ["".join(_mark(cell, response, scale) for cell in cells) for scale in scales],
-        "top": [
-            [[one.cell, one.token] for one in least_certain(response, cells, scale.quantity, _TOP)] for scale in scales
-        ],
+        "top": [least_certain(response, cells, scale.quantity, _TOP) for scale in scales],
         "steps": [
             [step.tokens.start, step.tokens.stop, _label(response.response[step.start : step.end])]
             for step in response.steps
@@ -184,7 +180,7 @@ def _sums_data(response: HeatmapResponse, scale: Scale) -> list[str] | None:
 def _others_data(others: Alternatives) -> list[Any]:
     """Return the texts, p and p̄ of a token's alternatives in thousandths, and the draws' own texts."""
     return [
-        list(map(drawn, others.texts)),
+        list(map(drawn, others.text)),
         *(None if p is None else [one and round(1000 * one) for one in p] for p in (others.p, others.p_mean)),
         list(map(drawn, others.draws)),
     ]

@@ -18,19 +18,25 @@ _ROUNDS_TO_A_PERCENT = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """The likeliest tokens at one place.
+    """The likeliest tokens at one place, as ``tokur.alternatives`` has them.
 
     Args:
-        texts: what each would add to the text, the likeliest first.
+        token: the place, from 0.
+        text: what each would add to the text, the likeliest first.
         p: their probabilities under the model; None where one is not known.
         p_mean: the same under the mean of the draws; None without draws.
         draws: what the likeliest token of each draw would add.
     """
 
-    texts: Sequence[str]
-    p: Sequence[float | None]
-    p_mean: Sequence[float | None] | None = None
-    draws: Sequence[str] = ()
+    token: int
+    text: tuple[str, ...]
+    p: tuple[float | None, ...]
+    p_mean: tuple[float | None, ...] | None = None
+    draws: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(len(known) != len(self.text) for known in (self.p, self.p_mean) if known is not None):
+            raise ValueError("as many probabilities as texts are needed")
 
     def in_a_line(self, width: int) -> str:
         """Return those of at least half a percent, ``40 % 6``, then what the draws would write where they disagree.
@@ -39,10 +45,10 @@ class Alternatives:
         """
         pieces = [
             f"{'?' if value is None else f'{100 * value:.0f}'} % {drawn(text)}"
-            for text, value in zip(self.texts, self.p, strict=True)
+            for text, value in zip(self.text, self.p, strict=True)
             if value is None or value >= _ROUNDS_TO_A_PERCENT
         ]
-        if set(self.draws) - set(self.texts[:1]):
+        if set(self.draws) - set(self.text[:1]):
             pieces.append("draws: " + " ".join(map(drawn, self.draws)))
         line = "  ".join(pieces)
         while pieces and width_of(line) > width:
@@ -135,33 +141,25 @@ class HeatmapResponse:
         return -max(known)[1] if known else None
 
 
-class Uncertain(NamedTuple):
-    """One of the least certain tokens, with the cell that shows it."""
-
-    cell: int
-    token: int
-    value: float
-
-
 def least_certain(
     response: HeatmapResponse, cells: Sequence[Cell], quantity: Quantity, count: int | None = None
-) -> list[Uncertain]:
-    """Return the ``count`` least certain tokens, the least certain first, of equals the earlier one; one per cell."""
-    values = response.values[quantity.name]
-    ranked: dict[int, Uncertain] = {}
+) -> list[tuple[int, int]]:
+    """Return the ``count`` least certain tokens, each after its cell, the least certain first, of equals the earlier.
+
+    A cell of several tokens has one of them; a token in two cells is in the one with more text.
+    """
+    uncertainty = {
+        token: quantity.uncertainty(value)
+        for token, value in enumerate(response.values[quantity.name])
+        if value is not None
+    }
+    cell_of: dict[int, int] = {}
     for index, cell in enumerate(cells):
-        known = [
-            (quantity.uncertainty(value), -token, value)
-            for token in cell.tokens
-            if (value := values[token]) is not None
-        ]
-        if known:
-            _, negated, value = max(known)
-            token = -negated
-            # A token that shares a character with its neighbour lies in two cells: keep the one with more of it.
-            if token not in ranked or len(cell.text) > len(cells[ranked[token].cell].text):
-                ranked[token] = Uncertain(index, token, value)
-    return sorted(ranked.values(), key=lambda one: (-quantity.uncertainty(one.value), one.token))[:count]
+        token = max((one for one in cell.tokens if one in uncertainty), key=uncertainty.__getitem__, default=None)
+        if token is not None and (token not in cell_of or len(cell.text) > len(cells[cell_of[token]].text)):
+            cell_of[token] = index
+    ranked = sorted(cell_of, key=lambda token: (-uncertainty[token], token))
+    return [(cell_of[token], token) for token in ranked[:count]]
 
 
 def context(cells: Sequence[Cell], at: int, width: int) -> tuple[str, str, str]:

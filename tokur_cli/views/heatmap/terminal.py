@@ -14,13 +14,13 @@ from rich.text import Text
 from tokur_cli.views.heatmap.cells import Cell, cells_of, wrap
 from tokur_cli.views.heatmap.response import HeatmapResponse, context, least_certain
 from tokur_cli.views.heatmap.scale import Scale
-from tokur_cli.views.heatmap.style import NARROWEST, STEPS, VERDICTS, TerminalStyle, step_style
+from tokur_cli.views.heatmap.style import NARROWEST, STEPS, TerminalStyle, step_style
 from tokur_cli.views.visible import picture, shorten, width_of
 
-# Lines longer than this are hard to read; a wider terminal shows two panels side by side.
 READABLE = 100
+"""Columns; longer lines are hard to read."""
 BESIDE_FROM = 91
-"""Columns from which two panels stand side by side."""
+"""Columns from which two responses stand side by side."""
 
 _GUTTER = "    \n  │ \n    \n  │ \n    \n    \n  │ \n    \n"
 _GUTTER_WIDTH = 3
@@ -29,6 +29,7 @@ _STEPS_LISTED = 12
 _BARS = "▁▂▃▄▅▆▇█"
 _ABOVE, _BELOW, _NO_VALUE = "▲", "▽", "·"
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
+_VERDICTS = {True: Style(color="green", bold=True, dim=False), False: Style(color="red", bold=True, dim=False)}
 _EMPTY = Text("")
 
 
@@ -52,25 +53,12 @@ def legend(scales: Sequence[Scale], style: TerminalStyle) -> RenderableType:
 
 
 def response_view(response: HeatmapResponse, scales: Sequence[Scale], style: TerminalStyle) -> RenderableType:
-    """Return one response: heading, a painted text for each scale, and its summary by the first one.
-
-    Two scales stand side by side where the width allows it, else one under the other.
-    """
-    cells = cells_of(response.response, response.spans)
-    columns = _columns(style)
-    if len(scales) == 2 and columns >= BESIDE_FROM:
-        half = (columns - _GUTTER_WIDTH) // 2
-        panels: list[RenderableType] = [
-            _beside([[_panel(response, cells, scale, style, half, named=True) for scale in scales]], half)
-        ]
-        width = columns
-    else:
-        width = min(columns, READABLE)
-        named = len(scales) > 1
-        panels = _spaced([_panel(response, cells, scale, style, width, named=named) for scale in scales])
+    """Return one response: heading, a painted text for each scale, and its summary by the first one."""
+    cells, width = cells_of(response.response, response.spans), min(_columns(style), READABLE)
+    named = len(scales) > 1
+    panels = [_panel(response, cells, scale, style, width, named=named) for scale in scales]
     head = Group(_heading(response, width), *_question(response))
-    summary = Constrain(_summary(response, cells, scales, style, min(width, READABLE)), READABLE)
-    return Group(*_spaced([head, *panels, summary]), _EMPTY)
+    return Group(*_spaced([head, *panels, _summary(response, cells, scales, style, width)]), _EMPTY)
 
 
 def compare_view(
@@ -141,7 +129,7 @@ def _heading(response: HeatmapResponse, width: int) -> Text:
     rest = width - line.cell_len - len(verdict)
     line.append("─" * (rest - 2 if verdict else rest))
     if response.correct is not None:
-        line.append(verdict, Style(dim=False) + VERDICTS[response.correct]).append("──")
+        line.append(verdict, _VERDICTS[response.correct]).append("──")
     return line
 
 
@@ -217,19 +205,20 @@ def _top_tokens(
     found = least_certain(response, cells, scales[0].quantity, _TOP_IN_DETAIL if style.detail else _TOP)
     if not found:
         return []
-    rows = []
-    for one in found:
-        values = [cells[one.cell].value(response.values[scale.quantity.name], scale.quantity) for scale in scales]
-        rows.append([str(one.token + 1), *map(_number, values, scales)])
-    others = [response.alternatives.get(one.token) for one in found]
+    values = [
+        [cells[cell].value(response.values[scale.quantity.name], scale.quantity) for scale in scales]
+        for cell, _ in found
+    ]
+    rows = [[str(token + 1), *map(_number, values[row], scales)] for row, (_, token) in enumerate(found)]
+    others = [response.alternatives.get(token) for _, token in found]
 
     def last(row: int, room: int) -> Text:
         instead = [other.in_a_line(room // 2) if other else "" for other in others]
         beside = max(map(width_of, instead))
         room -= beside + 2 if beside else 0
-        before, middle, behind = context(cells, found[row].cell, max(8, room - 2))
+        before, middle, behind = context(cells, found[row][0], max(8, room - 2))
         line = Text(before, _DIM).append("‹", Style(dim=False))
-        line.append(middle, Style(dim=False) + (_style(found[row].value, scales[0], style) or Style.null()))
+        line.append(middle, Style(dim=False) + (_style(values[row][0], scales[0], style) or Style.null()))
         line.append("›", Style(dim=False)).append(behind)
         return line.append(" " * max(0, room + 2 - line.cell_len) + instead[row], Style(dim=False)) if beside else line
 

@@ -233,7 +233,7 @@ function arrange() {
   const sought = $("find").value.trim().toLowerCase();
   let count = 0;
   for (const { head, card } of sorted) {
-    card.hidden = !FILTERS[filter](head) || !head.find.includes(sought);
+    card.hidden = !FILTERS[filter](head) || !`${head.title} ${head.question}`.toLowerCase().includes(sought);
     count += card.hidden ? 0 : 1;
   }
   $("responses").append(...sorted.map(({ card }) => card));
