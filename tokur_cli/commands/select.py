@@ -83,10 +83,9 @@ class _Selection:
         }
         self.invalid = InvalidRecords(COMMAND, skip_invalid)
         self.accuracy = SelectionAccuracy(abstains=options.abstains)
-        self.questions = self.answered = self.answerless = self.unmarked = self.taken = 0
+        self.questions = self.answered = self.unmarked = self.taken = 0
         self.unjudged: Counter[str] = Counter()
         self.notes = InputWarnings(by.name, self.rule)
-        self.other_scores: dict[str, None] = {}
         self.asked = Questions()
 
     def run(
@@ -138,22 +137,18 @@ class _Selection:
         if mean in CATALOGUE and self.rule.needs_score and self.certified is None:
             yield f"{self.options.by} adds up over tokens and favours short responses; the paper selects by {mean}"
         if self.options.abstains and self.questions:
-            unsure = self.questions - self.answered - self.answerless
             share = f"{self.answered / self.questions:.2%}"
-            others = f"too uncertain of {unsure:,}, no answer was read to {self.answerless:,}"
-            others = others if self.answerless else "too uncertain of the others"
-            yield f"answered {self.answered:,} of {self.questions:,} questions ({share}), {others}"
+            counts = f"{self.answered:,} of {self.questions:,} questions ({share})"
+            yield f"answered {counts}, without a sure answer to the others"
         if summary := self.accuracy.summary():
             yield summary
 
     def _gather(self, question: Question, labelled: Labelled, gathering: QuestionStore) -> None:
-        record, scores = labelled.record, labelled.record.scores
+        record = labelled.record
         if is_code(record) and self.rule.method != "bon":
             method = self.rule.method
             raise record.error(f"is code, and {method} counts equal answers, of which code has none: give --method bon")
         self.unjudged[labelled.outcome] += labelled.awaits is None
-        if scores.get(self.options.by) is None:
-            self.other_scores.update(dict.fromkeys(name for name, other in scores.items() if other is not None))
         confidence, certified = self._score(record, self.options.by), None
         if self.certified is not None:
             self.certified.check(record)
@@ -212,28 +207,23 @@ class _Selection:
         self, question: Question, drawn: list[Candidate], choice: Choice | None
     ) -> tuple[float | None, bool]:
         """Return how certain the choice is, and whether it is an answer that is certain enough to be given."""
-        chosen = None if choice is None else drawn[choice.chosen]
-        certainty: float | None = None
-        if choice is not None and chosen is not None:
-            certainty = chosen.confidence if self.options.by == P_CORRECT else choice.share
+        if choice is None:
+            return None, False
+        chosen = drawn[choice.chosen]
         if self.certified is not None:
-            certainty = None if chosen is None else chosen.certified
+            certainty = chosen.certified
             is_certain = self.certified.answers(certainty, question, len(drawn))
-        elif self.options.abstain is None:
-            return certainty, True
         else:
+            certainty = chosen.confidence if self.options.by == P_CORRECT else choice.share
+            if self.options.abstain is None:
+                return certainty, True
             is_certain = certainty is not None and certainty >= self.options.abstain
-        if chosen is None or not is_certain:
-            return certainty, False
-        has_answer = chosen.answer is not None or chosen.is_code
-        self.answerless += not has_answer
-        return certainty, has_answer
+        return certainty, is_certain and (chosen.answer is not None or chosen.is_code)
 
     def _nothing_kept(self, question: Question) -> RecordError:
-        others = ", ".join(name for name in CATALOGUE if name in self.other_scores)
-        advice = f"--by one of {others}" if others else "run tokur score first, or --keep 100% --method maj"
         return RecordError(
-            f"question {question.name}: no response has a finite {self.options.by}, so that none can be kept: {advice}",
+            f"question {question.name}: no response has a finite {self.options.by}, so that none can be kept: --by "
+            "another score, run tokur score first, or --keep 100% --method maj",
             question.source,
             question.line,
         )

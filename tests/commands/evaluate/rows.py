@@ -31,16 +31,6 @@ def answered(number, answer, reference="7", **fields):
     return scored(number, 0.1 * number, response=f"The answer is {answer}.", reference=reference, **fields)
 
 
-def samples():
-    """Two questions with four samples: by majority 5 wins and is wrong; the most confident answer is right."""
-    for question in ("a", "b"):
-        for sample, (answer, uncertainty) in enumerate((("7", 0.1), ("5", 0.5), ("5.0", 0.6), ("7", 0.9))):
-            record = scored(0, uncertainty, response=f"The answer is {answer}")
-            record |= {"id": question, "reference": "7"}
-            record["tokur"]["sample"] = sample if question == "a" else 3 - sample
-            yield record
-
-
 STEPS = ("First, 2 + 2 = 4. ", "So 4 x 3 = 13. ", "The answer is 13.")
 
 

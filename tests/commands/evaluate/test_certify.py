@@ -99,8 +99,8 @@ def test_certify_answers_below_the_threshold_are_withheld(certify, select):
     assert "Kolmogorov" not in err
 
 
-def test_certify_ties_at_the_threshold_are_given_by_lot(certify, select):
-    """A constant score puts no response above another: a part of them is answered, by the questions' ids alone."""
+def test_certify_ties_at_the_threshold_are_given_by_the_questions_ids(certify, select):
+    """A constant score puts no response above another: a fraction of them is answered."""
 
     def constant(records):
         for number, record in enumerate(records):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tests.commands.evaluate.rows import answered, hand_worked, many, samples, scored
+from tests.commands.evaluate.rows import answered, hand_worked, many, scored
 from tests.helpers import parsed, write_lines
 
 
@@ -59,20 +59,6 @@ def test_evaluate_a_label_field_wins_over_correct_over_quality_over_grading(eval
         assert (row["outcomes"], row["accuracy"]["value"]) == (outcomes, accuracy)
 
 
-def test_evaluate_versus_compares_on_the_same_records_and_finds_no_difference_from_a_copy(evaluate):
-    records = list(many(names=("eu", "ll", "pe")))
-    for record in records:
-        record["tokur"]["scores"]["pe"] = -record["tokur"]["scores"]["ll"]
-    _, rows, _ = evaluate(records, options=["--versus", "ll", "--scores", "pe,eu", "--bootstrap", 100])
-    by_score = {row["score"]: row for row in rows}
-    assert list(by_score) == ["eu", "ll", "pe"]
-    assert by_score["pe"]["difference"]["auroc"]["value"] == 0.0
-    assert by_score["pe"]["difference"]["auroc"]["p"] == 1.0
-    expected = by_score["eu"]["auroc"]["value"] - by_score["ll"]["auroc"]["value"]
-    assert by_score["eu"]["difference"]["auroc"]["value"] == pytest.approx(expected)
-    assert "difference" not in by_score["ll"]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 def test_evaluate_code_is_run_only_with_permission(evaluate, monkeypatch):
@@ -100,18 +86,6 @@ def test_evaluate_several_files_give_mean_and_standard_deviation(evaluate):
     assert row["auroc"]["std"] == pytest.approx(np.std([0.75, 1.0], ddof=1))
     assert row["auroc"]["values"] == [0.75, 1.0]
     assert "low" not in row["auroc"]
-
-
-def test_evaluate_intervals_of_repeated_samples_widen_because_questions_are_drawn_whole(evaluate):
-    single = list(many(60, names=("eu",)))
-    copies = [{**record, "tokur": {**record["tokur"], "sample": sample}} for record in single for sample in range(8)]
-    apart = [{**record, "id": f"{number}"} for number, record in enumerate(copies)]
-    widths = []
-    for records in (single, copies, apart):
-        _, (row,), _ = evaluate(records, options=["--bootstrap", 200])
-        widths.append(row["auroc"]["high"] - row["auroc"]["low"])
-    assert widths[1] == pytest.approx(widths[0], rel=0.25)
-    assert widths[2] < 0.6 * widths[1]
 
 
 def test_evaluate_one_question_has_no_intervals_and_no_p_value(evaluate):
@@ -176,18 +150,6 @@ def test_evaluate_the_mean_of_the_samples_stands_beside_the_share_of_the_vote(ev
     assert found["eu"]["outcomes"] == {"correct": sum(right), "incorrect": 60 - sum(right)}
 
 
-def test_evaluate_scaling_takes_the_most_confident_and_the_whole_set_has_no_spread(evaluate):
-    _, (row, plain), _ = evaluate(samples(), options=["--scaling", "4,1", "--keep", "25%", "--repeats", 5])
-    assert plain["score"] is None
-    points = {(point["method"], point["n"]): point for point in row["scaling"] + plain["scaling"]}
-    assert points["maj", 4] == {"method": "maj", "n": 4, "mean": 1.0, "std": 0.0, "accuracies": [1.0] * 5}
-    assert points["wbon", 4]["mean"] == 1.0
-    assert points["pass@1", 4]["mean"] == 0.5
-    assert points["pass@n", 4]["mean"] == 1.0
-    assert 0 <= points["pass@1", 1]["mean"] <= 1
-    assert points["majority", 4]["mean"] == 0.5  # 2 : 2 votes, a tie without a score
-
-
 def test_evaluate_scaling_is_the_vote_of_select(evaluate, run_tokur, tmp_path):
     """Unscored responses rank last and vote; a tie goes to the more confident, and without a score to nobody."""
     rows = [
@@ -209,32 +171,6 @@ def test_evaluate_scaling_is_the_vote_of_select(evaluate, run_tokur, tmp_path):
     assert plain["stopping"][0]["accuracy"]["value"] == 0.75
     _, _, err = run_tokur("select", tmp_path / "in0.jsonl", "--by", "eu")
     assert "accuracy 100.00%, majority 75.00%" in err
-
-
-def settled_and_not(questions=10):
-    """Eight samples each: of even questions all agree and are right, of odd ones two answers come in turn."""
-    for number in range(questions):
-        for sample in range(8):
-            answer = "7" if number % 2 == 0 or sample % 2 else "5"
-            record = scored(0, 0.1 * sample, response=f"The answer is {answer}", reference="7")
-            record["tokur"] |= {"sample": sample}
-            record["tokur"]["scores"]["neg_length"] = -10.0
-            yield {**record, "id": f"q{number}"}
-
-
-def test_evaluate_votes_that_are_settled_end(evaluate):
-    options = ["--scaling", "2,8", "--stop-at", "0.95,0.99", "--scores", "eu"]
-    _, (row, plain), _ = evaluate(settled_and_not(), options=options)
-    assert "stopping" not in row
-    first, second = plain["stopping"]
-    assert (first["stop_at"], second["stop_at"], first["n"]) == (0.95, 0.99, 8)
-    assert 0.5 <= first["settled"]["value"] <= 0.7
-    assert first["samples"]["value"] == first["tokens"]["value"] >= (4 + 6) / 16
-    assert 0.5 <= second["accuracy"]["value"] <= 1
-    assert {"value", "low", "high", "p"} <= first["difference"].keys()
-    _, text, _ = evaluate(settled_and_not(), options=[*options, "--as", "table"])
-    assert "The vote ends when it is settled, at most N = 8 (%, 95 % CI, too narrow for fewer" in text
-    assert "stop at 0.95" in text
 
 
 def told_apart(count=60):

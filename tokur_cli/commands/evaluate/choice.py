@@ -10,7 +10,7 @@ from tokur_cli.commands.evaluate.spans import quantity_of, span_scores
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.records.errors import TokurError, UsageError, there_are
 from tokur_cli.records.quantity import Orientation
-from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, LENGTH, Score, choose_scores
+from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, LENGTH, choose_scores
 
 LIKELIHOOD = "ll_sum"
 """What every score is judged against, beside the length, unless --versus names another."""
@@ -45,13 +45,8 @@ def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
     return {score.name: score.orientation for score in choose_scores(names)}
 
 
-def _asked(options: EvaluationOptions) -> list[Score]:
-    """Return the scores that are asked for, with the baseline that is."""
-    return choose_scores(",".join(filter(None, (options.scores or ALL, options.versus))))
-
-
-def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[list[str], list[str]]:
-    """Return the scores to show, in the order of the catalogue, and those left out because others speak for them.
+def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[list[str], str | None]:
+    """Return the scores to show, in the order of the catalogue, and what to say of those that are left out.
 
     All that are asked for are shown. By default these are, of the scores that are made of one quantity of tokens, the
     one that tokens are compared by, and all scores that are made of something else; with ``--scaling`` all there are,
@@ -63,31 +58,22 @@ def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[l
     names = [name for name in runs[0].scores if name in having]
     if options.level == "step":
         _check_spans(options, having)
-        return names, []
+        return names, None
     if options.scores is None:
-        of_catalogue = [name for name in names if name != SHARE]
-        spoken_for = [name for name in of_catalogue if CATALOGUE[name].representative in having - {name}]
+        spoken_for = [name for name in names if name != SHARE and CATALOGUE[name].representative in having - {name}]
         aside = [] if options.sizes else [name for name in spoken_for if name != options.versus]
-        return [name for name in names if name not in aside], aside
-    asked = [score.name for score in _asked(options)]
-    if options.scores not in (ALL, DEFAULT) and (missing := [name for name in asked if name not in having]):
+        note = f"not shown without --scores all: {', '.join(aside)}, made of the same numbers as a score that is shown"
+        return [name for name in names if name not in aside], note if aside else None
+    asked = {score.name for score in choose_scores(options.scores)} | {options.versus}
+    if options.scores not in (ALL, DEFAULT) and (missing := sorted(asked - having - {None})):
         raise TokurError(_unscored(missing))
-    hidden = set(baselines(options)) - {*asked, SHARE}
-    return [name for name in names if name not in hidden], []
+    hidden = set(baselines(options)) - asked - {SHARE}
+    return [name for name in names if name not in hidden], None
 
 
 def _unscored(missing: Sequence[str]) -> str:
     """Return the message about scores that no record has."""
     return f"no record has {', '.join(missing)}: score again with tokur score --scores default,{','.join(missing)}"
-
-
-def aside_note(names: Sequence[str]) -> str:
-    """Return a line about the scores that are not shown."""
-    longer = [name for name in names if CATALOGUE[name].rewards_length]
-    others = [name for name in names if name not in longer]
-    parts = [f"{', '.join(longer)}, which reward length"] if longer else []
-    parts += [f"{', '.join(others)}, made of the same numbers as a score that is shown"] if others else []
-    return f"not shown without --scores all: {'; '.join(parts)}"
 
 
 def _check_spans(options: EvaluationOptions, having: Collection[str]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from dataclasses import replace
 
-from tokur_cli.commands.evaluate.choice import aside_note, shown_scores, wanted_scores
-from tokur_cli.commands.evaluate.fitting import CalibrationFit, results_options
+from tokur_cli.commands.evaluate.certify import LabelledQuestions, summary
+from tokur_cli.commands.evaluate.choice import shown_scores, wanted_scores
+from tokur_cli.commands.evaluate.fitting import CalibrationFit
 from tokur_cli.commands.evaluate.questions import by_question, group_by_difficulty
 from tokur_cli.commands.evaluate.reading import Columns, RunReader, Wanted, check_runs
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
@@ -20,6 +21,7 @@ from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.outputs import check_target, writing_whole
 from tokur_cli.records.streams import STDIN, display_name
+from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.views.tables import latex, print_table, table_console
 
@@ -40,76 +42,34 @@ def evaluate(
 
     Or certify a threshold (``--certify``).
     """
-    if len({_file(path) for path in paths}) < len(paths):
-        raise UsageError("a file is given twice: each is a run of its own")
-    if certify.risk is not None:
-        from tokur_cli.commands.evaluate.certify import write_certificate
-
-        write_certificate(paths, source, certify, fit.by, labels, target)
-        return
     fitting = _fitting(options, fit, target)
-    if fitting is None:
-        wanted = wanted_scores(options)
-    else:
-        options = results_options(options, fitting)
-        wanted = Wanted(fitting.orientations, group_by=options.group_by)
+    questions = None if certify.risk is None else LabelledQuestions(fit.by)
+    learner = fitting or questions
+    wanted = Wanted(learner.orientations, group_by=options.group_by) if learner else wanted_scores(options)
     if target.plots is not None:
         from tokur_cli.commands.evaluate.plots import require_matplotlib
 
         require_matplotlib()
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
-    reader = RunReader(source, wanted, invalid, labels, None if fitting is None else fitting.add)
+    reader = RunReader(source, wanted, invalid, labels, learner.add if learner else None)
     runs = reader.read(paths, target.graded, force=target.force)
-    for line in reader.notes:
-        say(COMMAND, line)
-    if options.level == "question":
-        runs = by_question(runs)
-    if runs and options.difficulty is not None:
-        others = RunReader(source, Wanted({}), invalid, labels)
-        telling = others.read([options.difficulty_from]) if options.difficulty_from is not None else None
-        group_by_difficulty(runs, options.difficulty, telling)
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
-    if fitting is None and (apart := check_runs(runs)):
-        say(COMMAND, f"{apart:,} questions are not in all {len(runs)} runs, whose figures are averaged")
-    scored = runs[0]
-    if fitting is not None:
-        runs = [fitting.hold_out(runs)]
-    names, aside = shown_scores(runs, options) if fitting is None else (list(fitting.methods), [])
-    if not names and target.graded is None:
-        raise TokurError("no record has a score: run tokur score first, or give --graded FILE to label the records")
-    with Progress(COMMAND) as progress:
-        progress.say("computing metrics and intervals")
-        results = evaluate_runs(runs, names, options, {} if fitting is None else fitting.methods)
-    if fitting is not None:
-        with writing_whole(fitting.file) as file:
-            file.write(fitting.calibration(scored, results).as_json())
-        say(COMMAND, f"{fitting.file} has {fitting.described}")
-        if warning := fitting.warning(scored, results):
-            say(COMMAND, warning)
-    if names:
-        _say_left_out(results, runs)
-        if aside:
-            say(COMMAND, aside_note(aside))
-        _write(results, target)
-    else:  # grading may have been all that was wanted
-        for line in (f"no record has a score; graded {heading(results)}", *left_out(results)):
-            say(COMMAND, line)
-    if names and target.plots is not None:
-        from tokur_cli.commands.evaluate.plots import write_plots
-
-        write_plots(runs, results, target.plots)
+    if learner and len(runs) > 1:
+        option = "--fit" if fitting else "--certify"
+        raise TokurError(f"{option} takes one run: put its files together, or leave out the records of other seeds")
+    if questions:
+        _write_certificate(questions, certify, target)
+    else:
+        if options.level == "question":
+            runs = by_question(runs)
+        if options.difficulty is not None:
+            others = RunReader(source, Wanted({}), invalid, labels)
+            telling = others.read([options.difficulty_from]) if options.difficulty_from is not None else None
+            group_by_difficulty(runs, options.difficulty, telling)
+        _evaluate(runs, options, fitting, fit.file, target)
     invalid.finish()
-
-
-def _file(path: str) -> object:
-    """Return what tells a file from others, by whatever name it is given."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return path
-    return found.st_dev, found.st_ino
 
 
 def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> CalibrationFit | None:
@@ -119,7 +79,59 @@ def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutp
     if CATALOGUE.keys() >= set(fit.file.split(",")):
         raise UsageError(f"--fit {fit.file}: give the file for the calibration, as in --fit FILE --by {fit.file}")
     check_target(fit.file, force=target.force)
-    return CalibrationFit(fit.file, fit, options.seed)
+    return CalibrationFit(fit, options.seed)
+
+
+def _write_certificate(questions: LabelledQuestions, options: CertifyOptions, target: EvaluationOutput) -> None:
+    """Write what the labels certify; what cannot be certified ends in an error that says what could."""
+    assert options.risk is not None
+    for line in questions.notes():
+        say(COMMAND, line)
+    certificate = questions.certificate(options.risk, options.delta)
+    with writing_whole(target.path or STDIN) as file:
+        file.write(summary(certificate) + "\n" if target.is_table else certificate.as_json())
+    if not target.is_table:
+        say(COMMAND, summary(certificate))
+
+
+def _evaluate(
+    runs: list[Columns],
+    options: EvaluationOptions,
+    fitting: CalibrationFit | None,
+    file: str | None,
+    target: EvaluationOutput,
+) -> None:
+    """Evaluate runs, write the calibration into its file, and show the results."""
+    aside = None
+    if fitting is not None:
+        runs, names = [fitting.hold_out(runs[0])], list(fitting.methods)
+        options = replace(options, versus=P_CORRECT if len(names) > 1 else None)  # each score's beside it
+    else:
+        if apart := check_runs(runs):
+            say(COMMAND, f"{apart:,} questions are not in all {len(runs)} runs, whose figures are averaged")
+        names, aside = shown_scores(runs, options)
+    if not names and target.graded is None:
+        raise TokurError("no record has a score: run tokur score first, or give --graded FILE to label the records")
+    with Progress(COMMAND) as progress:
+        progress.say("computing metrics and intervals")
+        results = evaluate_runs(runs, names, options, {} if fitting is None else fitting.methods)
+    if fitting is not None and file is not None:
+        with writing_whole(file) as output:
+            output.write(fitting.calibration(results).as_json())
+        for line in fitting.notes(results):
+            say(COMMAND, f"{file}: {line}")
+    if not names:  # grading may have been all that was wanted
+        for line in (f"no record has a score; graded {heading(results)}", *left_out(results)):
+            say(COMMAND, line)
+        return
+    _say_left_out(results, runs)
+    if aside:
+        say(COMMAND, aside)
+    _write(results, target)
+    if target.plots is not None:
+        from tokur_cli.commands.evaluate.plots import write_plots
+
+        write_plots(runs, results, target.plots)
 
 
 def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
@@ -134,16 +146,14 @@ def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
 
 
 def _write(results: Results, target: EvaluationOutput) -> None:
-    if target.is_table:
-        with writing_whole(target.path or STDIN) as file, table_console(file) as console:
-            console.print(heading(results))
-            console.print()
-            for table in tables(results):
-                print_table(table, console)
-        return
-    if target.form == "latex":
-        text = f"% {heading(results)}\n" + "\n".join(map(latex, tables(results)))
-    else:
-        text = "".join(encode_value(row).decode("utf-8") + "\n" for row in as_rows(results))
     with writing_whole(target.path or STDIN) as file:
-        file.write(text)
+        if target.is_table:
+            with table_console(file) as console:
+                console.print(heading(results))
+                console.print()
+                for table in tables(results):
+                    print_table(table, console)
+        elif target.form == "latex":
+            file.write(f"% {heading(results)}\n" + "\n".join(map(latex, tables(results))))
+        else:
+            file.writelines(encode_value(row).decode("utf-8") + "\n" for row in as_rows(results))

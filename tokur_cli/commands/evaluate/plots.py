@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,14 +34,10 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "os^DvPX"
 MOST_LINES = len(COLOURS)
-
-MOST_POINTS = 2_000
-"""Points of a curve: more cannot be seen, and would make the SVG of 100,000 records megabytes."""
-
 RELIABILITY_POINTS = 10
 
 _CLASSES = ((True, "correct", COLOURS[0], "o"), (False, "incorrect", COLOURS[1], "x"))
-_DIAGONAL = np.array([0.0, 1.0])
+_DIAGONAL = (0.0, 1.0)
 _GREY = "#767676"
 _GROUP_PANELS = ("au", "tu", "eu")
 _PLANES = (("eu_mean", "au_mean"), ("eu", "au"))
@@ -57,6 +52,7 @@ _STYLE: dict[Any, Any] = {
     "grid.color": "#e3e3e3",
     "axes.axisbelow": True,
     "legend.frameon": False,
+    "lines.markersize": 4.5,
     "svg.fonttype": "none",
     "svg.hashsalt": "tokur",
 }
@@ -87,16 +83,6 @@ def write_plots(runs: Sequence[Columns], results: Results, folder: str) -> None:
         plots.groups()
     if results.scaling is not None:
         plots.scaling(results.scaling)
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """A line with its name; ``spread`` is a standard deviation at each point, drawn as a bar."""
-
-    name: str
-    x: Floats
-    y: Floats
-    spread: Floats | None = None
 
 
 class _Plots:
@@ -138,9 +124,10 @@ class _Plots:
         held = np.isfinite(values)
         return values[held], self._label[held]
 
-    def _split(self, values: Floats, members: NDArray[np.bool_], correct: bool) -> Floats:
+    def _split(self, values: Floats, correct: bool, members: NDArray[np.bool_] | None = None) -> Floats:
         """Return the values of the correct or the incorrect members (graded ones above or below one half)."""
-        split: Floats = values[np.isfinite(values) & members & (self._is_correct == correct)]
+        chosen = np.isfinite(values) & (self._is_correct == correct)
+        split: Floats = values[chosen if members is None else chosen & members]
         return split
 
     def _named(self, score: str, metric: str) -> str:
@@ -154,30 +141,30 @@ class _Plots:
 
     def roc(self) -> None:
         """Draw the fraction of the correct records found against that of the incorrect ones taken for correct."""
-        curves = []
-        for score in self.best:
-            confidence, label = self._ranked(score)
-            if 0 < label.sum() < len(label):
-                sums = ranked(confidence, label)
+        ranking = {score: self._ranked(score) for score in self.best}
+        defined = [score for score, (_, label) in ranking.items() if 0 < label.sum() < len(label)]
+        if not defined:
+            return
+        with self._lines("roc", square=True) as axes:
+            _compare(axes, "chance (50)", _DIAGONAL, _DIAGONAL)
+            for score in defined:
+                sums = ranked(*ranking[score])
                 right, every = (np.concatenate(([0.0], of[0])) for of in (sums.correct, sums.total))
                 wrong = every - right
-                curves.append(Curve(self._named(score, "auroc"), *thinned(wrong / wrong[-1], right / right[-1])))
-        if curves:
-            with self._lines("roc", curves, Curve("chance (50)", _DIAGONAL, _DIAGONAL), square=True) as axes:
-                axes.set(title=f"ROC, AUROC in % ({self._shown})")
-                axes.set(xlabel="incorrect responses taken for correct", ylabel="correct responses found")
+                axes.plot(wrong / wrong[-1], right / right[-1], label=self._named(score, "auroc"))
+            axes.set(title=f"ROC, AUROC in % ({self._shown})")
+            axes.set(xlabel="incorrect responses taken for correct", ylabel="correct responses found")
 
     def risk(self) -> None:
         """Draw the risk of what is answered against how much is answered."""
-        curves = []
-        for score in self.best:
-            sums = ranked(*self._ranked(score))
-            coverage, risk = sums.total[0] / sums.total[0, -1], 1 - sums.correct[0] / sums.total[0]
-            curves.append(Curve(self._named(score, "aurc"), *thinned(coverage, risk)))
         count = np.arange(1, len(self._label) + 1)
         best = 1 - np.cumsum(np.sort(self._label)[::-1]) / count
-        perfect = Curve("perfect ranking", *thinned(count / len(count), best))
-        with self._lines("risk-coverage", curves, perfect) as axes:
+        with self._lines("risk-coverage") as axes:
+            _compare(axes, "perfect ranking", count / len(count), best)
+            for score in self.best:
+                sums = ranked(*self._ranked(score))
+                coverage, risk = sums.total[0] / sums.total[0, -1], 1 - sums.correct[0] / sums.total[0]
+                axes.plot(coverage, risk, label=self._named(score, "aurc"))
             axes.set(title=f"Risk and coverage, AURC in % ({self._shown})")
             axes.set(
                 xlabel="coverage: fraction answered, the most confident first",
@@ -186,15 +173,15 @@ class _Plots:
 
     def reliability(self, probabilities: Sequence[str]) -> None:
         """Draw how often responses of a probability are correct: each point is as many records as any other."""
-        curves = []
-        for score in probabilities:
-            probability, label = self._ranked(score)
-            order = np.argsort(probability, kind="stable")
-            bins = np.array_split(order, min(RELIABILITY_POINTS, len(order)))
-            said, right = (np.array([values[places].mean() for places in bins]) for values in (probability, label))
-            error = np.array([label[places].std() / math.sqrt(len(places)) for places in bins])
-            curves.append(Curve(self._named(score, "ece"), said, right, error))
-        with self._lines("reliability", curves, Curve("as often as said", _DIAGONAL, _DIAGONAL), square=True) as axes:
+        with self._lines("reliability", square=True) as axes:
+            _compare(axes, "as often as said", _DIAGONAL, _DIAGONAL)
+            for score in probabilities:
+                probability, label = self._ranked(score)
+                order = np.argsort(probability, kind="stable")
+                bins = np.array_split(order, min(RELIABILITY_POINTS, len(order)))
+                said, right = ([values[places].mean() for places in bins] for values in (probability, label))
+                error = [label[places].std() / math.sqrt(len(places)) for places in bins]
+                axes.errorbar(said, right, yerr=error, elinewidth=1, markevery=1, label=self._named(score, "ece"))
             axes.set(title=f"Reliability, ECE in % ({RELIABILITY_POINTS} bins of equal size ± standard error)")
             axes.set(xlabel="probability of being correct", ylabel="fraction that is correct")
 
@@ -202,7 +189,6 @@ class _Plots:
         """Draw the distribution of each score for correct and for incorrect responses, one panel a score."""
         columns = min(3, len(self.best))
         rows = -(-len(self.best) // columns)
-        every = np.ones(len(self._label), dtype=np.bool_)
         with self._figure("distributions", 2.9 * columns, 2.3 * rows + 0.5) as figure:
             panels = figure.subplots(rows, columns, squeeze=False).flat
             for panel in panels[len(self.best) :]:
@@ -213,7 +199,7 @@ class _Plots:
                 low, high = np.quantile(known, (0.005, 0.995)) if len(known) else (0.0, 1.0)
                 bins = np.linspace(low, high if high > low else low + 1, 30).tolist()
                 for correct, name, colour, _ in _CLASSES:
-                    of_class = self._split(values, every, correct)
+                    of_class = self._split(values, correct)
                     fill: dict[str, Any] = {"edgecolor": colour, "facecolor": "none", "hatch": "///"}
                     if correct:
                         fill = {"color": colour, "alpha": 0.4}
@@ -228,19 +214,16 @@ class _Plots:
         """Draw the paper's plane, with all responses and, as in the paper, with equally many of both classes."""
         x, y = self._values(across), self._values(upward)
         both = np.isfinite(x) & np.isfinite(y)
-        classes = [np.flatnonzero(both & (self._is_correct == correct)) for correct in (True, False)]
-        balanced = np.zeros(len(both), dtype=np.bool_)
-        for places in classes:
-            balanced[np.random.default_rng(0).choice(places, min(map(len, classes)), replace=False)] = True
-        for file, members in (("eu-au", both), ("eu-au-balanced", balanced)):
+        classes = [np.flatnonzero(both & (self._is_correct == correct)) for correct, *_ in _CLASSES]
+        fewest = min(map(len, classes))
+        balanced = [np.random.default_rng(0).choice(places, fewest, replace=False) for places in classes]
+        for file, members in (("eu-au", classes), ("eu-au-balanced", balanced)):
             with self._figure(file, 5.2, 4.9) as figure:
                 axes = figure.subplots()
-                for correct, name, colour, marker in reversed(_CLASSES):
-                    those = members & (self._is_correct == correct)
-                    count = int(those.sum())
+                for those, (_, name, colour, marker) in reversed(list(zip(members, _CLASSES, strict=True))):
                     axes.plot(x[those], y[those], marker, color=colour, markerfacecolor="none",
-                              markersize=4.5 if count < 1000 else 2.5, label=f"{name} ({count:,})",
-                              rasterized=count > 5000)  # fmt: skip
+                              markersize=4.5 if len(those) < 1000 else 2.5, label=f"{name} ({len(those):,})",
+                              rasterized=len(those) > 5000)  # fmt: skip
                 axes.set(title="Epistemic and aleatoric uncertainty (nats)", xlabel=across, ylabel=upward)
                 axes.legend(frameon=True)
 
@@ -261,7 +244,7 @@ class _Plots:
                 above.set(title=score, ylabel=metric.title)
                 values = self._values(score)
                 for offset, (correct, name, colour, marker) in zip((-0.17, 0.17), _CLASSES, strict=True):
-                    boxes = [self._split(values, of_record == group, correct) for group in groups]
+                    boxes = [self._split(values, correct, of_record == group) for group in groups]
                     line = {"color": colour}
                     below.boxplot(boxes, positions=places + offset, widths=0.25, whis=(5, 95), showfliers=False,
                                   boxprops=line, whiskerprops=line, capprops=line, medianprops=line)  # fmt: skip
@@ -275,45 +258,33 @@ class _Plots:
 
     def scaling(self, curves: Scaling) -> None:
         """Draw the accuracy of votes among N responses."""
-        options = self._results.options
-        sizes = np.array(options.sizes, dtype=np.float64)
-
-        def line(title: str, score: str | None, method: str) -> Curve:
-            points = [curves.point(score, method, size) for size in options.sizes]
-            means = np.array([point.value for point in points], dtype=np.float64)  # NaN for None
-            return Curve(title, sizes, means, np.array([point.std or 0.0 for point in points]))
-
-        for method, name in VOTES.items():
-            found = [line(score, score, method) for score in self.best if (score, method) in curves.accuracies]
-            found = [*found[: MOST_LINES - 1], line("majority of all N", None, "majority")]
-            one = curves.point(None, "pass@1", max(options.sizes)).value
-            single = Curve("Pass@1", sizes, np.full(len(sizes), one, dtype=np.float64))
-            with self._lines(f"scaling-{method}", found, single) as axes:
+        sizes = self._results.options.sizes
+        for vote, name in VOTES.items():
+            ways = [(score, score, vote) for score in self.best if (score, vote) in curves.accuracies]
+            with self._lines(f"scaling-{vote}") as axes:
+                one = curves.point(None, "pass@1", max(sizes)).value
+                _compare(axes, "Pass@1", sizes, np.full(len(sizes), one, dtype=np.float64))
+                for title, score, method in [*ways[: MOST_LINES - 1], ("majority of all N", None, "majority")]:
+                    points = [curves.point(score, method, size) for size in sizes]
+                    means = np.array([point.value for point in points], dtype=np.float64)  # NaN for None
+                    axes.errorbar(sizes, means, [point.std or 0.0 for point in points], elinewidth=1, label=title)
                 axes.set_xscale("log", base=2)
-                axes.set_xticks(list(options.sizes), list(map(str, options.sizes)))
+                axes.set_xticks(sizes, list(map(str, sizes)))
                 axes.minorticks_off()
-                axes.set(title=f"{name} {kept(options)}", xlabel="N responses per question")
+                axes.set(title=f"{name} {kept(self._results.options)}", xlabel="N responses per question")
                 axes.set(ylabel="accuracy (mean ± std)")
 
     @contextmanager
-    def _lines(self, file: str, drawn: Sequence[Curve], reference: Curve, *, square: bool = False) -> Iterator[Axes]:
-        """Give axes with lines, at most ``MOST_LINES``, and a thin grey one to compare with.
+    def _lines(self, file: str, *, square: bool = False) -> Iterator[Axes]:
+        """Give axes for at most ``MOST_LINES`` lines, told apart without their colours, too.
 
         Args:
             file: the files' name without ``.png`` and ``.svg``.
-            drawn: the lines, the most important first.
-            reference: the grey one.
             square: whether both axes go from 0 to 1 at the same scale.
         """
         with self._figure(file, 5.6, 4.8 if square else 3.8) as figure:
             axes = figure.subplots()
-            axes.plot(reference.x, reference.y, color=_GREY, linewidth=1, linestyle="--", label=reference.name)
-            for line, colour, marker in zip(drawn, COLOURS, MARKERS, strict=False):
-                every = max(1, len(line.x) // 8)  # so many markers tell lines apart without their colours
-                axes.errorbar(
-                    line.x, line.y, yerr=line.spread, color=colour, label=line.name, marker=marker, markersize=4.5,
-                    markevery=every, elinewidth=1,
-                )  # fmt: skip
+            axes.set_prop_cycle(color=COLOURS, marker=list(MARKERS), markevery=[0.12] * MOST_LINES)
             if square:
                 axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
             yield axes
@@ -334,15 +305,12 @@ class _Plots:
                     figure.savefig(new, format=form, bbox_inches="tight", **options)
 
 
+def _compare(axes: Axes, name: str, x: Sequence[float] | Floats, y: Sequence[float] | Floats) -> None:
+    """Draw a thin grey line to compare with."""
+    axes.plot(x, y, color=_GREY, linewidth=1, linestyle="--", marker="", markevery=1, label=name)
+
+
 def _share_legend(figure: Figure, panel: Axes, title: str) -> None:
     handles, labels = panel.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)
     figure.suptitle(title)
-
-
-def thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Return a curve with its ends and at most ``MOST_POINTS`` of its points."""
-    if len(x) <= MOST_POINTS:
-        return x, y
-    kept = np.unique(np.linspace(0, len(x) - 1, MOST_POINTS).round().astype(np.intp))
-    return x[kept], y[kept]

@@ -21,7 +21,7 @@ from tokur_cli.answers.grading import Labelled
 from tokur_cli.commands.evaluate.spans import CLAIMS, span_rows
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
-from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.labelled import Labeller, graded, told_unmarked
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
@@ -48,9 +48,10 @@ MOST_GROUP_VALUES = 100
 
 _MAY_DIFFER = ("seed", "attempt_seed", "version")
 """What may differ between runs."""
-_SIZE_DEPENDS_ON = ("model", "quantize", "rank", "sigma", "draws", "sampling", "estimator", "targets", "layers")
-"""Settings on which the size of scores depends: it is said where a file has several; all but two are of draws."""
-_WHERE_MISSING = {"layers": "all", "quantize": "none"}  # or null
+_SIZE_DEPENDS_ON = ("model", "quantize", "computed_from")
+_SIZE_OF_DRAWS_DEPENDS_ON = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers")
+"""Settings on which the size of scores depends: it is said where a file has several."""
+_WHERE_MISSING = {"layers": "all", "quantize": "none", "computed_from": "the model itself"}  # or null
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,6 @@ class Columns:
         probabilities: the scores that are probabilities of being correct.
         numbers: the questions' numbers by their keys.
         questions: which question each record belongs to.
-        first_line: the line of the first record; None where that is not known.
         settings: how the first record was made.
     """
 
@@ -110,7 +110,6 @@ class Columns:
     probabilities: Collection[str] = (P_CORRECT,)
     numbers: dict[str, int] = field(default_factory=dict)
     questions: Questions = field(default_factory=Questions)
-    first_line: int | None = None
     settings: Provenance = field(default_factory=Provenance)
     _count: int = 0  # of questions
     _responses: int = 0
@@ -125,8 +124,7 @@ class Columns:
         question = self.questions.of(record) if self.wanted.answers else self.questions.known(record)
         number = self._count if question is None else self.numbers.setdefault(question.key, self._count)
         if not self._count:
-            made = {of: record.settings(of) for of in ("generation", "run")}
-            self.settings, self.first_line = Provenance.nested(**made), record.line
+            self.settings = Provenance.nested(**{of: record.settings(of) for of in ("generation", "run")})
         self._count += number == self._count
         for labelled, values in rows:
             self.label.append(labelled.label)
@@ -158,22 +156,18 @@ class _RunsOfFile:
 
     def __init__(self, path: str, wanted: Wanted) -> None:
         self._path, self._wanted = path, wanted
-        self._found: dict[object, Columns] = {}
+        self._found: dict[str | None, Columns] = {}
         self._made: dict[str, dict[str, None]] = {}
-        self._last: object = None
 
     def of(self, record: Record) -> Columns:
         """Return the run that a record belongs to; nothing was drawn for one without a seed: it is of the first run."""
         settings = record.settings("run")
-        seed = settings.get("seed")
-        if isinstance(seed, (list, dict)):
-            raise record.error(f'"tokur.run.seed" is {json_type(seed)}, not a number')
-        if settings != self._last:
-            self._last = settings
-            for name in _SIZE_DEPENDS_ON if settings.get("rank") is not None else _SIZE_DEPENDS_ON[:2]:
-                value = _WHERE_MISSING.get(name) if settings.get(name) is None else settings[name]
-                if value is not None:
-                    self._made.setdefault(name, {})[str(value)] = None
+        of_draws = () if settings.get("rank") is None else _SIZE_OF_DRAWS_DEPENDS_ON
+        for name in (*_SIZE_DEPENDS_ON, *of_draws):
+            value = _WHERE_MISSING.get(name) if settings.get(name) is None else settings[name]
+            if value is not None:
+                self._made.setdefault(name, {})[str(value)] = None
+        seed = None if settings.get("seed") is None else str(settings["seed"])
         if seed is None:
             seed = next(iter(self._found), None)
         elif None in self._found:
@@ -193,8 +187,8 @@ class _RunsOfFile:
     def notes(self) -> Iterator[str]:
         """Yield what the user should know of the runs."""
         name = display_name(self._path)
-        if len(runs := [str(seed) for seed, run in self._found.items() if run.label]) > 1:
-            yield f"{name} was scored under the seeds {', '.join(runs)}: each is a run of its own"
+        if len(seeds := [str(seed) for seed, run in self._found.items() if run.label]) > 1:
+            yield f"{name} was scored under the seeds {', '.join(seeds)}: each is a run of its own"
         yield from dict.fromkeys(filter(None, (run.questions.merged() for run in self._found.values())))
         for setting, values in self._made.items():
             if len(values) > 1 and self._wanted.group_by is None:
@@ -205,11 +199,7 @@ class _RunsOfFile:
 
 
 class RunReader:
-    """Reads labelled files into columns.
-
-    Attributes:
-        notes: what the user should know of the runs, a line each.
-    """
+    """Reads labelled files into columns, and says what the user should know of them."""
 
     def __init__(
         self,
@@ -224,7 +214,6 @@ class RunReader:
         self._counts: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
         self._unread = ""
-        self.notes: list[str] = []
 
     def read(self, paths: Sequence[str], graded_file: str | None = None, *, force: bool = False) -> list[Columns]:
         """Return the runs of all files; the records with their labels go to a file, if one is named."""
@@ -237,6 +226,7 @@ class RunReader:
             progress = stack.enter_context(Progress(self._invalid.command))
             progress.start(lambda: count_lines(*paths))
             runs: list[Columns] = []
+            notes: list[str] = []
             for path in paths:
                 of_file = _RunsOfFile(path, self._wanted)
                 is_labelled = bool(self._wanted.spans) or self._labels.label_field is not None
@@ -254,9 +244,10 @@ class RunReader:
                     else:
                         if writer is not None:
                             writer.write(graded(labelled))
-                self.notes += of_file.notes()
+                notes += of_file.notes()
                 runs += of_file.named()
-        self.notes += self._notes_on_records(has_runs=bool(runs))
+        for line in (*notes, *self._notes_on_records(has_runs=bool(runs))):
+            say(self._invalid.command, line)
         return runs
 
     def _add(self, labelled: Labelled, runs: _RunsOfFile) -> None:
@@ -272,8 +263,6 @@ class RunReader:
         if self._collect is not None:
             self._collect(*rows[0])
         runs.of(record).add(record, rows, group)
-        if run := record.settings("run"):
-            counts["logged" if "computed_from" in run else "exact"] += 1
         if labelled.outcome == Outcome.NO_ANSWER:
             counts["no answer"] += 1
             self._unread = self._unread or f"{record.source}:{record.line}"
@@ -288,11 +277,6 @@ class RunReader:
             )
         for name, count in self._unknown.items():
             yield f"skipped the score {name} of {count:,} records: the catalogue does not know it"
-        if counts["logged"] and counts["exact"]:
-            yield (
-                f"{counts['logged']:,} records were scored by the log-probabilities that they came with, "
-                f"{counts['exact']:,} by a model here: their scores may not be comparable; evaluate them apart"
-            )
         if count := counts["no answer"]:
             have = "1 response has" if count == 1 else f"{count:,} responses have"
             how = f"--answer REGEX reads them your way; the first: {self._unread}"
@@ -340,14 +324,15 @@ def group_names(runs: Iterable[Columns], path: str) -> list[str]:
             f"--group-by {path}: has {len(found):,} values, more than {MOST_GROUP_VALUES}: name a field that has few"
         )
 
-    def place(name: str) -> tuple[float, str]:
-        try:
-            number = float(name)
-        except ValueError:
-            number = math.inf
-        return (number if math.isfinite(number) else math.inf, name)
+    return sorted(found, key=_group_order)
 
-    return sorted(found, key=place)
+
+def _group_order(name: str) -> tuple[float, str]:
+    try:
+        number = float(name)
+    except ValueError:
+        number = math.nan
+    return number if math.isfinite(number) else math.inf, name
 
 
 def check_runs(runs: Sequence[Columns]) -> int:
@@ -359,17 +344,14 @@ def check_runs(runs: Sequence[Columns]) -> int:
     for run in runs[1:]:
         for name, value, first in run.settings.differences(runs[0].settings, ignore=_MAY_DIFFER):
             if name in run.settings and name in runs[0].settings:
-                raise RecordError(
-                    f"has {name} {value}, {runs[0].name} has {first}: files are runs of one kind, "
-                    "whose figures are averaged; evaluate them apart, or put them into one file and use --group-by",
-                    run.path,
-                    run.first_line,
+                raise TokurError(
+                    f"{run.path}: has {name} {value}, {runs[0].name} has {first}: files are runs of one kind, "
+                    "whose figures are averaged; evaluate them apart, or put them into one file and use --group-by"
                 )
         if run.numbers and runs[0].numbers and run.numbers.keys().isdisjoint(runs[0].numbers):
-            raise RecordError(
-                f"answers no question of {runs[0].name}: files are runs of the same questions, whose figures are "
-                "averaged; put the questions of one run into one file",
-                run.path,
+            raise TokurError(
+                f"{run.path}: answers no question of {runs[0].name}: files are runs of the same questions, whose "
+                "figures are averaged; put the questions of one run into one file"
             )
     runs_with: Counter[str] = Counter(name for run in runs for name in run.numbers)
     return sum(count < len(runs) for count in runs_with.values())

@@ -145,7 +145,7 @@ def figure(estimate: Estimate, *, signed: bool = False, scale: int = 100, decima
     aside = "" if estimate.std is None else f"±{scale * estimate.std:.{decimals}f}"
     if not aside and estimate.low is not None and estimate.high is not None:
         aside = f"[{rounded(estimate.low, decimals - 1)}, {rounded(estimate.high, decimals - 1)}]"
-    return Cell(rounded(estimate.value, decimals), aside, estimate.value)
+    return Cell(rounded(estimate.value, decimals), aside)
 
 
 def _comparison_table(results: Results, versus: str) -> Table:
