@@ -32,21 +32,6 @@ def test_generate_responses_come_in_order_with_all_that_score_needs(run_tokur, t
         assert tokur["generation"]["temperature"] == 1.0
 
 
-def test_generate_what_is_generated_is_what_is_scored(run_tokur, tiny_folder, asked, tmp_path):
-    """Scored by their ids, greedy responses have at each place the most likely token; log p tells it."""
-    _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, "--max-new-tokens", "20", "--dtype", "float32")
-    code, scored, err = run_tokur(
-        "score", write_lines(tmp_path / "r.jsonl", parsed(out)), "--dtype", "float32", "--scores", "ll"
-    )
-    assert (code, err) == (0, "")
-    for generated, record in zip(parsed(out), parsed(scored), strict=True):
-        tokens = record["tokur"]["tokens"]
-        assert len(tokens["logprob"]) == len(generated["tokur"]["token_ids"])
-        assert all(
-            logprob >= -entropy - 1e-4 for logprob, entropy in zip(tokens["logprob"], tokens["entropy"], strict=True)
-        )
-
-
 def test_generate_ids_beyond_the_tokenizers_are_generated_and_scored(run_tokur, asked, tmp_path):
     folder = tiny_model_folder(tmp_path, vocab_size=300)
     options = ("--temperature", "1", "-n", "2", "--max-new-tokens", "30")
@@ -166,15 +151,6 @@ def test_generate_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_fo
     out.write_bytes(out.read_bytes()[:-50])
     assert run_tokur(*command, "--resume")[0] == 0
     assert parsed(out.read_text()) == made
-
-
-def test_generate_stop_strings_are_named_as_the_reason(run_tokur, tiny_folder, asked):
-    _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *SAMPLED)
-    stop = next(r["response"][3] for r in parsed(out) if len(r["response"]) > 6 and r["response"][3].isascii())
-    _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *SAMPLED, "--stop", stop)
-    stopped = [r for r in parsed(out) if r["tokur"]["finish_reason"] == "stop_string"]
-    assert stopped
-    assert all(stop not in record["response"] for record in parsed(out))
 
 
 def test_generate_with_scores_reads_the_files_of_a_model_for_their_digest_once(

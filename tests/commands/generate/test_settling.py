@@ -51,20 +51,8 @@ def part_of(whole, level=LEVEL):
 @pytest.fixture
 def command(tiny_folder, tmp_path):
     asked = write_lines(tmp_path / "asked.jsonl", questions(9))
-    return [
-        "generate",
-        asked,
-        "-m",
-        tiny_folder,
-        "-n",
-        SAMPLES,
-        "--temperature",
-        "1.0",
-        "--max-new-tokens",
-        "20",
-        "--dtype",
-        "float32",
-    ]
+    sampled = ["--temperature", "1.0", "--max-new-tokens", "20", "--dtype", "float32"]
+    return ["generate", asked, "-m", tiny_folder, "-n", SAMPLES, *sampled]
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def test_probe_passes_a_family_whose_numbers_are_those_of_transformers(family):
     probe.check_generation()
     low.check_generation()
     asked = [DecodingRequest(index, f"q{index}", r.prompt_ids, (0,)) for index, r in enumerate(responses())]
-    for got in Decoder(model, str, Sampling(), end_ids=frozenset(), max_new_tokens=8, max_rows=3).run(asked):
+    for got in Decoder(model, str, Sampling(), end_ids=frozenset(), max_new_tokens=8, max_rows=3).serve(asked):
         ids = torch.tensor([asked[got.index].prompt_ids])
         whole = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, eos_token_id=None)
         assert got.token_ids == whole[0, ids.shape[1] :].tolist()

@@ -72,7 +72,7 @@ def test_rescaling_bounds_generation(fields):
     options = {"end_ids": frozenset({*range(100)}), "max_new_tokens": 30}
     decoder = Decoder(tiny_model("llama", **fields), str, Sampling(), **options)
     found = {}
-    for result in decoder.run(DecodingRequest(n, "", prompt, (0,)) for n, prompt in enumerate(prompts)):
+    for result in decoder.serve(DecodingRequest(n, "", prompt, (0,)) for n, prompt in enumerate(prompts)):
         if isinstance(result, tuple):
             request, error = result
             assert isinstance(error, TokurError)

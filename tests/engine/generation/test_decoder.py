@@ -8,7 +8,7 @@ from tests.engine.more_families import MORE, more
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine.generation.cache import KVCache, columns_for, kept_bytes
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
-from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
+from tokur_cli.engine.generation.sampling import Sampling, choose_tokens, random_word
 from tokur_cli.records.errors import TokurError
 
 END = frozenset(range(6))
@@ -34,17 +34,16 @@ def requests(count=12, samples=(0,), seed=0):
 def decode(model, asked, sampling=Sampling(), **options):  # noqa: B008 (immutable)
     settings = {"end_ids": END, "max_new_tokens": 30, "max_rows": 4, **options}
     decoder = Decoder(model, text_of, sampling, **settings)
-    return {(r.index, r.sample): r for r in decoder.run(asked)}
+    return {(r.index, r.sample): r for r in decoder.serve(asked)}
 
 
 def one_by_one(model, request, sample, sampling, limit=30, end=END):
     """A response by whole forward passes over the growing text, without any cache."""
     ids, out = list(request.prompt_ids), []
-    random = RandomStream(sampling.seed, request.key, sample)
     while len(out) < limit and not (out and out[-1] in end):
         with torch.no_grad():
             logits = model(torch.tensor([ids])).logits[:, -1]
-        out.append(int(choose_tokens(logits, sampling, [random.at(len(out))])))
+        out.append(int(choose_tokens(logits, sampling, [random_word(sampling.seed, request.key, sample, len(out))])))
         ids.append(out[-1])
     return out
 
@@ -155,7 +154,7 @@ def test_decoder_response_depends_on_seed_key_and_sample_alone():
     variants = [
         decode(model, asked, sampling, max_rows=1),
         decode(model, asked, sampling, max_rows=3),
-        decode(model, asked[::-1], sampling, max_rows=7, prefill_tokens=40),
+        decode(model, asked[::-1], sampling, max_rows=7),
         decode(model, [DecodingRequest(r.index, r.key, r.prompt_ids, [3, 9]) for r in asked], sampling),
         decode(model, asked, sampling, max_rows=32, cache_bytes=200_000),
     ]
@@ -166,19 +165,6 @@ def test_decoder_response_depends_on_seed_key_and_sample_alone():
     assert len({tuple(response.token_ids) for response in expected.values()}) > 16
 
 
-def test_decoder_stop_strings_cut_the_text_and_keep_the_ids():
-    model = tiny_model("llama")
-    asked = requests(6)
-    free = decode(model, asked)
-    key = max(free, key=lambda key: len(free[key].token_ids))
-    stop = free[key].text[10:13]
-    cut = decode(model, asked, stop=(stop, "never seen"))[key]
-    first = free[key].text.find(stop)
-    assert cut.finish_reason == "stop_string"
-    assert cut.text == free[key].text[:first]
-    assert cut.token_ids == free[key].token_ids[: first + 3]
-
-
 def scripted(text, stop, decode):
     """The response of a model that would go on with these bytes for ever."""
     script = iter(text.encode() + b"x" * 40)
@@ -186,7 +172,7 @@ def scripted(text, stop, decode):
         tiny_model("llama"), decode, Sampling(), end_ids=END, max_new_tokens=60, stop=(stop,),
         choose=lambda logits, *_: torch.tensor([next(script)]),
     )  # fmt: skip
-    (response,) = decoder.run([DecodingRequest(0, "q", [9], [0])])
+    (response,) = decoder.serve([DecodingRequest(0, "q", [9], [0])])
     return response
 
 
@@ -221,7 +207,7 @@ def test_decoder_numbers_that_are_not_finite_are_an_error_and_the_others_go_on(s
     )
     decoder = Decoder(model, text_of, sampling, end_ids=END, max_new_tokens=30, max_rows=4)
     responses, errors = {}, []
-    for result in decoder.run(asked):
+    for result in decoder.serve(asked):
         if isinstance(result, tuple):
             errors.append((result[0].index, str(result[1])))
         else:
@@ -263,14 +249,6 @@ def test_cache_holds_no_more_than_the_batch_size_counts():
     assert 8 * 570 * 256 <= held <= 8 * columns_for(570) * 256
 
 
-def test_decoder_ends_a_response_at_the_contexts_end():
-    model = tiny_model("gpt2", n_positions=40)
-    asked = [DecodingRequest(0, "q", [9] * 35, [0]), DecodingRequest(1, "r", [9] * 5, [0])]
-    got = decode(model, asked, end_ids=frozenset(), max_new_tokens=100, context_length=40, max_rows=2)
-    assert [len(got[index, 0].token_ids) for index in (0, 1)] == [5, 35]
-    assert {response.finish_reason for response in got.values()} == {"length"}
-
-
 def test_decoder_responses_that_ended_at_the_contexts_end_may_run_along():
     """Beyond it there is no position, and the others are to be what they are without them."""
     model = tiny_model("gpt2", n_positions=40)
@@ -281,43 +259,6 @@ def test_decoder_responses_that_ended_at_the_contexts_end_may_run_along():
     alone = decode(model, [short], Sampling(temperature=1.0), **options)
     assert {key: got[key].token_ids for key in alone} == {key: alone[key].token_ids for key in alone}
     assert {len(response.token_ids) for response in alone.values()} == {12}
-
-
-def test_decoder_processes_a_prompt_once_for_all_its_samples(monkeypatch):
-    model = tiny_model("llama")
-    prompts = []
-    whole = Decoder._prefill
-
-    def counted(self, asked):
-        prompts.extend(request.key for request in asked)
-        return whole(self, asked)
-
-    monkeypatch.setattr(Decoder, "_prefill", counted)
-    got = decode(model, requests(5, samples=range(6)), Sampling(temperature=1.0), max_rows=8)
-    assert len(got) == 30
-    assert sorted(prompts) == [f"q{index}" for index in range(5)]
-
-
-def test_decoder_halves_the_batch_for_want_of_memory_and_loses_nothing(monkeypatch):
-    model = tiny_model("llama")
-    asked = requests(8, samples=range(2))
-    sampling = Sampling(temperature=1.0, seed=1)
-    expected = decode(model, asked, sampling)
-    step = Decoder._step
-
-    def small_machine(self):
-        if len(self._rows) > 3 or any(row.request.index == 5 for row in self._rows if len(self._rows) <= 1):
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return step(self)
-
-    monkeypatch.setattr(Decoder, "_step", small_machine)
-    results = list(Decoder(model, text_of, sampling, end_ids=END, max_new_tokens=30, max_rows=16).run(asked))
-    failed = {result[0].index for result in results if isinstance(result, tuple)}
-    assert failed <= {5}
-    got = {(r.index, r.sample): r for r in results if not isinstance(r, tuple)}
-    assert {key for key in expected if key[0] != 5} <= got.keys()
-    assert len(got) == sum(not isinstance(result, tuple) for result in results), "each once"
-    assert all(got[key].token_ids == expected[key].token_ids for key in got)
 
 
 @pytest.mark.parametrize("failing", range(1, 5))
@@ -347,7 +288,7 @@ def test_decoder_prompt_that_never_fits_is_an_error_of_its_own(monkeypatch):
 
     whole = Decoder._prefill
     monkeypatch.setattr(Decoder, "_prefill", no_room)
-    results = list(Decoder(tiny_model("llama"), text_of, Sampling(), end_ids=END, max_new_tokens=5).run(requests(4)))
+    results = list(Decoder(tiny_model("llama"), text_of, Sampling(), end_ids=END, max_new_tokens=5).serve(requests(4)))
     errors = [result for result in results if isinstance(result, tuple)]
     assert [(request.index, isinstance(error, TokurError)) for request, error in errors] == [(1, True)]
     assert sorted(result.index for result in results if not isinstance(result, tuple)) == [0, 2, 3]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
+from tokur_cli.engine.generation.sampling import Sampling, choose_tokens, random_word
 from tokur_cli.engine.noise import words
 
 
@@ -168,27 +168,21 @@ def test_choose_tokens_keeps_equally_likely_ones_together(sampling):
     assert_distributed(found, expected)
 
 
-def test_random_stream_numbers_of_tokens_groups_and_steps_are_independent():
+def test_random_word_numbers_of_tokens_groups_and_steps_are_independent():
     """Two tokens in a group, two in two groups, and two steps: every pair of outcomes comes with its product."""
     logits = torch.full((1, 600), float("-inf"))
     logits[0, [0, 1, 256, 599]] = 0.0
-    stream = RandomStream(0, "q", 0)
-    first, second = (
-        choose_tokens(logits.expand(8000, -1), Sampling(1.0), [stream.at(step) for step in range(begin, 16_000, 2)])
-        for begin in (0, 1)
-    )
+    numbers = [random_word(0, "q", 0, token) for token in range(16_000)]
+    first, second = (choose_tokens(logits.expand(8000, -1), Sampling(1.0), numbers[begin::2]) for begin in (0, 1))
     pairs = torch.bincount(first * 600 + second, minlength=360_000).view(600, 600)
     four = pairs[[0, 1, 256, 599]][:, [0, 1, 256, 599]].flatten().numpy()
     assert four.sum() == 8000
     assert chisquare(four).pvalue > 1e-3
 
 
-def test_random_stream_depends_on_seed_question_sample_and_step_alone():
-    stream = RandomStream(0, "q1", 3)
-    forwards = [stream.at(step) for step in range(200)]
-    assert [RandomStream(0, "q1", 3).at(step) for step in (199, 64, 0)] == [forwards[i] for i in (199, 64, 0)]
-    assert [stream.at(step) for step in reversed(range(200))] == forwards[::-1]
-    assert len(set(forwards)) == 200
-    others = [RandomStream(*key).at(0) for key in ((1, "q1", 3), (0, "q2", 3), (0, "q1", 4))]
-    assert len({forwards[0], *others}) == 4
-    assert -(2**63) <= min(forwards) < -(2**61) < 2**61 < max(forwards) < 2**63
+def test_random_word_is_another_for_each_seed_question_sample_step_and_token():
+    found = [random_word(0, "q1", 3, token) for token in range(200)]
+    found += [random_word(*of, 0) for of in ((1, "q1", 3), (0, "q2", 3), (0, "q1", 4))]
+    found += [random_word(0, "q1", 3, 0, step) for step in range(2)]
+    assert len(set(found)) == 205
+    assert -(2**63) <= min(found) < -(2**61) < 2**61 < max(found) < 2**63

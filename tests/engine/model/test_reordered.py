@@ -52,7 +52,7 @@ def test_reorder_weights_scores_and_generated_tokens_are_the_same_to_the_last_bi
     for each in (model, reordered):
         scores = dict(Scorer(each, Draws(build_posterior(each), 2)).score(RESPONSES))
         decoder = Decoder(each, str, Sampling(temperature=0.8), end_ids=frozenset(), max_new_tokens=12)
-        found.append((scores, {(r.index, r.sample): r.token_ids for r in decoder.run(requests)}))
+        found.append((scores, {(r.index, r.sample): r.token_ids for r in decoder.serve(requests)}))
     (expected, expected_tokens), (got, got_tokens) = found
     for index, quantities in expected.items():
         assert quantities["eu"].max() > 1e-3

@@ -69,10 +69,11 @@ class Attempts:
             key = f"verification of {question_id(response.record, prompt_ids)} {response.record.sample}"
             requests.append(DecodingRequest(index, key, prompt_ids, range(self.count)))
         said: list[list[DecodedResponse]] = [[] for _ in requests]
-        for result in self.decoder.run(requests):
+        for result in self.decoder.serve(requests):
             if isinstance(result, tuple):
                 raise TokurError(f"verification: {result[1]}")
-            said[result.index].append(result)
+            if result is not None:
+                said[result.index].append(result)
         return [sorted(attempts, key=lambda attempt: attempt.sample) for attempts in said]
 
     def _with_likelihoods(self, sets: list[TextSet], scorer: Scorer) -> list[TextSet]:

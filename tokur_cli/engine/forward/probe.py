@@ -124,7 +124,7 @@ class Probe:
         try:
             if (why := unsupported_cache_reason(self.model)) is not None:
                 raise _refusal(self.name, self.model, "generation", why)
-            for result in decoder.run(DecodingRequest(index, "", ids, (0,)) for index, ids in enumerate(prompts)):
+            for result in decoder.serve(DecodingRequest(index, "", ids, (0,)) for index, ids in enumerate(prompts)):
                 if isinstance(result, tuple):
                     raise result[1]
         except Exception as error:

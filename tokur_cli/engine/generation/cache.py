@@ -32,8 +32,9 @@ from transformers.utils.generic import ModelOutput
 
 from tokur_cli.engine.forward.batching import pad
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, run_body
-from tokur_cli.engine.forward.hooks import Draws, perturbed
+from tokur_cli.engine.forward.hooks import perturbed
 from tokur_cli.engine.forward.rope import rescaling
+from tokur_cli.engine.scoring.scorer import Scorer
 
 _SPARE = 16  # columns that are allocated ahead, at fewest; as many may come before the longest response
 _LEAST_SAVING = 64  # positions: fewer are not worth a pass of their own
@@ -121,16 +122,13 @@ class KVCache:
     Args:
         model: of any family.
         context_length: positions of the model; None for any number.
-        draws: the M draws beside the mean weights; None for these alone.
-        stepwise: whether every decoding step has a draw of its own, see ``Scorer``.
+        scorer: what scores the responses, under its draws beside the mean weights; None for these alone.
     """
 
-    def __init__(
-        self, model: PreTrainedModel, context_length: int | None, draws: Draws | None = None, *, stepwise: bool = False
-    ) -> None:
-        self.model, self.draws, self.stepwise = model, draws, stepwise
+    def __init__(self, model: PreTrainedModel, context_length: int | None, scorer: Scorer | None = None) -> None:
+        self.model, self.scorer = model, scorer
         self.device = input_device(model)
-        self.num_weights = 1 + (draws.num_draws if draws else 0)
+        self.num_weights = scorer.num_rows if scorer else 1
         self._last_position = min(context_length or sys.maxsize, rescaling(model).beyond) - 1
         self._cache: Cache | None = None  # from the first prompt on
         self._lengths: list[int] = []  # tokens of each response that are processed
@@ -275,7 +273,9 @@ class KVCache:
 
     def _perturbed(self, steps: Tensor) -> AbstractContextManager[None]:
         """Have passes over positions of these decoding steps (B, L) see the draws."""
-        return nullcontext() if self.draws is None else perturbed(self.draws, steps if self.stepwise else None)
+        if self.scorer is None or self.scorer.draws is None:
+            return nullcontext()
+        return perturbed(self.scorer.draws, steps if self.scorer.sampling == "stepwise" else None)
 
 
 def _has_columns(layer: Any) -> bool:
@@ -308,13 +308,10 @@ def _leave_rows_out(layer: Any) -> None:
 def unsupported_cache_reason(model: PreTrainedModel) -> str | None:
     """Return what keeps a model's responses from being rows of a batch; None where nothing does."""
     generating: Any = model
-    if not generating._supports_default_dynamic_cache():
-        return "what it keeps of a text is not in a cache that transformers' families share"
-    if others := {type(layer).__name__ for layer in empty_cache(model).layers} - _KNOWN:
-        return f"some of its layers keep more than keys, values and states ({', '.join(sorted(others))})"
-    if kept_bytes(model) == (0, 0):
-        return "it keeps nothing of a text"
-    return None
+    known = {type(layer).__name__ for layer in empty_cache(model).layers} <= _KNOWN
+    if known and generating._supports_default_dynamic_cache() and kept_bytes(model) != (0, 0):
+        return None
+    return "what it keeps of a text is not keys, values and states in transformers' own cache"
 
 
 def kept_bytes(model: PreTrainedModel) -> tuple[int, int]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -21,13 +21,15 @@ from transformers import PreTrainedModel
 from tokur_cli.engine.forward.batching import is_out_of_memory
 from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.engine.generation.cache import KeptText, KVCache, columns_for, kept_bytes
-from tokur_cli.engine.generation.sampling import RandomStream, Sampling, choose_tokens
-from tokur_cli.engine.generation.scoring import ScoredTokens, TokenScorer
+from tokur_cli.engine.generation.sampling import Sampling, choose_tokens, random_word
+from tokur_cli.engine.generation.scoring import ScoredTokens, score_tokens
+from tokur_cli.engine.scoring.scorer import Scorer
 from tokur_cli.records.errors import TokurError
 
 _FREE_TO_JOIN = 1 / 8  # of the rows: fewer are not worth a pass over prompts
 _ENDED_TO_STAY = 1 / 64  # of the rows: so many may run along
 _SCORED_TO_STAY = 1 / 16  # where others of the 1 + M rows of a response have to be moved
+_PREFILL_TOKENS = 1024  # padded positions of the prompts that are processed at once
 _END = object()  # of requests
 
 FinishReason = Literal["stop", "length", "stop_string", "step"]
@@ -77,6 +79,7 @@ class DecodedResponse:
         finish_reason: ``stop`` (the model ended it), ``length`` or ``stop_string``; ``step`` where only a step ended.
         scored: of all its tokens, if they are scored.
         kept: of prompt and response but for the last token, where only a step ended; given up as the response goes on.
+        num_begun: tokens before its last step.
     """
 
     index: int
@@ -86,6 +89,7 @@ class DecodedResponse:
     finish_reason: FinishReason
     scored: ScoredTokens = field(default_factory=ScoredTokens)
     kept: KeptText | None = None
+    num_begun: int = 0
 
 
 Result = DecodedResponse | tuple[DecodingRequest, TokurError]
@@ -98,7 +102,6 @@ class _Row:
 
     Args:
         request, sample: what it answers, and as which sample.
-        random: its random words.
         limit: tokens that it may have at the end of this step.
         ids: its tokens.
         scored: of these tokens, if they are scored.
@@ -108,7 +111,6 @@ class _Row:
 
     request: DecodingRequest
     sample: int
-    random: RandomStream
     limit: int
     ids: list[int]
     scored: ScoredTokens
@@ -120,6 +122,7 @@ class _Row:
         return self.ids[len(self.request.begun_ids) :]
 
 
+@dataclass(eq=False)
 class Decoder:
     """Generates responses; each depends on (seed, key, sample) and the prompt alone, up to floating-point ties.
 
@@ -134,51 +137,39 @@ class Decoder:
         step_ends: strings that end a step where they first appear in it.
         step_tokens: the longest step; None for any length.
         max_rows: responses generated at once; halved for good when memory does not suffice.
-        prefill_tokens: padded positions of the prompts that are processed at once.
         cache_bytes: what is kept of the responses may take, at their longest; None for any amount.
-        choose: from logits (B, V), the settings and B random words to B ids: ``choose_tokens``.
+        choose: from logits (B, V), the settings and B random words to B ids.
         progress: called with how many tokens a step has generated.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        decode: Callable[[Sequence[int]], str],
-        sampling: Sampling,
-        *,
-        end_ids: frozenset[int],
-        max_new_tokens: int,
-        context_length: int | None = None,
-        stop: tuple[str, ...] = (),
-        step_ends: tuple[str, ...] = (),
-        step_tokens: int | None = None,
-        max_rows: int = 64,
-        prefill_tokens: int = 1024,
-        cache_bytes: int | None = None,
-        choose: Callable[[Tensor, Sampling, Sequence[int]], Tensor] = choose_tokens,
-        progress: Callable[[int], None] = lambda tokens: None,
-    ) -> None:
-        self.model, self.decode, self.sampling, self.choose, self.progress = model, decode, sampling, choose, progress
-        self.end_ids, self.stop = end_ids, stop
-        self.step_ends, self.step_tokens = step_ends, step_tokens
-        self.max_new_tokens, self.context_length = max_new_tokens, context_length
-        self.max_rows, self.prefill_tokens, self.cache_bytes = max_rows, prefill_tokens, cache_bytes
-        self._stop_window = max((len(text.encode()) for text in (*stop, *step_ends)), default=0) + 4
+    model: PreTrainedModel
+    decode: Callable[[Sequence[int]], str]
+    sampling: Sampling
+    _: KW_ONLY
+    end_ids: frozenset[int]
+    max_new_tokens: int
+    context_length: int | None = None
+    stop: tuple[str, ...] = ()
+    step_ends: tuple[str, ...] = ()
+    step_tokens: int | None = None
+    max_rows: int = 64
+    cache_bytes: int | None = None
+    choose: Callable[[Tensor, Sampling, Sequence[int]], Tensor] = choose_tokens
+    progress: Callable[[int], None] = lambda tokens: None
+
+    def __post_init__(self) -> None:
+        self._stop_window = max((len(text.encode()) for text in (*self.stop, *self.step_ends)), default=0) + 4
         self._rows: list[_Row] = []
-        self._scorer: TokenScorer | None = None
+        self._scorer: Scorer | None = None
         self._cache = self._new_cache()
         self._waiting: deque[DecodingRequest] = deque()
-        self._rescaling = rescaling(model)
+        self._rescaling = rescaling(self.model)
         self._exhausted = False  # whether no more requests come
 
-    def score_tokens(self, scorer: TokenScorer) -> None:
+    def score_tokens(self, scorer: Scorer) -> None:
         """Have every token be scored as it is generated."""
         self._scorer = scorer
         self._cache = self._new_cache()
-
-    def run(self, requests: Iterable[DecodingRequest]) -> Iterator[Result]:
-        """Yield responses as they end, in no particular order; see ``serve``."""
-        return (result for result in self.serve(requests) if result is not None)
 
     @torch.inference_mode()
     def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[Result | None]:
@@ -236,8 +227,7 @@ class Decoder:
             self._evict(running)
         if self._rows and self.max_rows - len(self._rows) < self.max_rows * _FREE_TO_JOIN:
             return
-        joining, refused = self._next_requests(source)
-        yield from refused
+        joining = yield from self._next_requests(source)
         others = sorted((r for r in joining if not r.kept), key=lambda r: -len(r.prompt_ids) - len(r.begun_ids))
         continued = [(request, request.kept) for request in joining if request.kept]
         # Before anything can fail for lack of memory: nothing is lost then
@@ -257,10 +247,9 @@ class Decoder:
             if request.step is not None and self.step_tokens is not None:
                 limit = min(limit, len(request.begun_ids) + self.step_tokens)
             for sample in request.samples:
-                random = RandomStream(self.sampling.seed, request.key, sample, request.step)
                 scored = ScoredTokens([*begun.tokens], begun.draw_log_p)
                 prompt = request.kept.prompt if request.kept else None
-                rows.append(_Row(request, sample, random, limit, [*request.begun_ids], scored, prompt))
+                rows.append(_Row(request, sample, limit, [*request.begun_ids], scored, prompt))
         return rows
 
     def _evict(self, running: Sequence[int]) -> None:
@@ -271,8 +260,7 @@ class Decoder:
         self._cache.select_rows(order)
 
     def _new_cache(self) -> KVCache:
-        draws, stepwise = (self._scorer.draws, self._scorer.stepwise) if self._scorer else (None, False)
-        return KVCache(self.model, self.context_length, draws, stepwise=stepwise)
+        return KVCache(self.model, self.context_length, self._scorer)
 
     def _limit(self, request: DecodingRequest) -> int:
         if self.context_length is None:
@@ -281,28 +269,23 @@ class Decoder:
 
     def _next_requests(
         self, source: Iterator[DecodingRequest | None]
-    ) -> tuple[list[DecodingRequest], list[tuple[DecodingRequest, TokurError]]]:
-        """Take requests in order, as many as there is room for; one too large for the batch is cut.
-
-        Returns:
-            These, and with their errors those that cannot be answered.
-        """
+    ) -> Generator[Result, None, list[DecodingRequest]]:
+        """Return requests in order, as many as there is room for, the last one perhaps cut; yield what is refused."""
         joining: list[DecodingRequest] = []
-        refused: list[tuple[DecodingRequest, TokurError]] = []
         count = len(self._rows)
-        longest = max((len(row.request.prompt_ids) + self._limit(row.request) for row in self._rows), default=0)
+        longest = max((self._length(row.request) for row in self._rows), default=0)
         while True:
             if not self._waiting:
                 following = next(source, _END)
                 self._exhausted = following is _END
                 if not isinstance(following, DecodingRequest):
-                    return joining, refused
-                if (error := self._refusal(following)) is not None:
-                    refused.append((following, error))
+                    return joining
+                if self._length(following) > self._rescaling.beyond:
+                    yield following, self._rope_error(following)
                     continue
                 self._waiting.append(following)
             request = self._waiting.popleft()
-            length = len(request.prompt_ids) + self._limit(request)
+            length = self._length(request)
             room = max(1, min(self.max_rows, self.most_rows(length)))
             if len(request.samples) > room:
                 self._waiting.appendleft(replace(request, samples=request.samples[room:]))
@@ -310,17 +293,19 @@ class Decoder:
             count, longest = count + len(request.samples), max(longest, length)
             if count > min(self.max_rows, self.most_rows(longest)) and (joining or self._rows):
                 self._waiting.appendleft(request)
-                return joining, refused
+                return joining
             joining.append(request)
 
-    def _refusal(self, request: DecodingRequest) -> TokurError | None:
+    def _length(self, request: DecodingRequest) -> int:
+        """Return how many tokens a response may have, its prompt included."""
+        return len(request.prompt_ids) + self._limit(request)
+
+    def _rope_error(self, request: DecodingRequest) -> TokurError:
         """Return the error of a request whose responses may reach where the rotary embedding changes."""
-        length = len(request.prompt_ids) + self._limit(request)
-        if length <= self._rescaling.beyond:
-            return None
+        name, beyond = self._rescaling.name, self._rescaling.beyond
         return TokurError(
-            f"prompt and response may have {length:,} tokens; with this model's {self._rescaling.name} RoPE, at most "
-            f"{self._rescaling.beyond:,} can be generated: ask for fewer new tokens, or shorten the prompt"
+            f"prompt and response may have {self._length(request):,} tokens; with this model's {name} RoPE, at most "
+            f"{beyond:,} can be generated: ask for fewer new tokens, or shorten the prompt"
         )
 
     def most_rows(self, length: int) -> int:
@@ -340,7 +325,7 @@ class Decoder:
         rows = iter(self._rows[-sum(len(request.samples) for request in requests) :])
         while requests:
             texts = [[*request.prompt_ids, *request.begun_ids] for request in requests]
-            count = max(1, self.prefill_tokens // len(texts[0]))  # the longest comes first
+            count = max(1, _PREFILL_TOKENS // len(texts[0]))  # the longest comes first
             some, requests = requests[:count], requests[count:]
             copies = [len(request.samples) for request in some]
             kept, following = self._cache.prefill(texts[:count], [len(request.prompt_ids) for request in some])
@@ -359,13 +344,13 @@ class Decoder:
 
     def _add_tokens(self, rows: list[_Row], logits: Tensor) -> Iterator[Result]:
         """Choose tokens for these rows, the batch's last ones, from logits (W, R, V)."""
-        words = [0 if row.done else row.random.at(len(row.new_ids)) for row in rows]
+        words = [0 if row.done else self._random_word(row) for row in rows]
         tokens = self.choose(logits[0], self.sampling, words).tolist()
         running = [place for place, row in enumerate(rows) if not row.done]
         if self._scorer:
             chosen = [max(0, tokens[place]) for place in running]
             some = logits if len(running) == len(rows) else logits[:, running]
-            self._scorer.score(some, chosen, [rows[place].scored for place in running])
+            score_tokens(self._scorer, some, chosen, [rows[place].scored for place in running])
         self.progress(len(running))
         first = len(self._rows) - len(rows)
         for place in running:
@@ -379,6 +364,9 @@ class Decoder:
             elif (reason := self._finish_reason(row)) is not None:
                 row.done = True
                 yield self._response(row, reason, first + place)
+
+    def _random_word(self, row: _Row) -> int:
+        return random_word(self.sampling.seed, row.request.key, row.sample, len(row.new_ids), row.request.step)
 
     def _finish_reason(self, row: _Row) -> FinishReason | None:
         if row.ids[-1] in self.end_ids:
@@ -395,7 +383,8 @@ class Decoder:
     def _response(self, row: _Row, reason: FinishReason, place: int) -> DecodedResponse:
         text = text_of(self.decode, row.ids, reason, self.stop)
         kept = self._cache.take(place, row.prompt) if reason == "step" else None
-        return DecodedResponse(row.request.index, row.sample, list(row.ids), text, reason, row.scored, kept)
+        begun = len(row.request.begun_ids)
+        return DecodedResponse(row.request.index, row.sample, list(row.ids), text, reason, row.scored, kept, begun)
 
 
 def text_of(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from tokur_cli.engine.forward.prefix_tree import has_latent_attention
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.resampling import Resampling, Weights
-from tokur_cli.engine.generation.scoring import ScoredTokens, TokenScorer
+from tokur_cli.engine.generation.scoring import ScoredTokens
 from tokur_cli.engine.scoring.scorer import Quantities, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
@@ -81,46 +81,38 @@ Guided = GuidedResponse | tuple[DecodingRequest, TokurError]
 """A response, or a question that cannot be answered and why."""
 
 
-@dataclass(frozen=True)
-class _Particle:
-    """A response so far."""
-
-    root: int
-    response: DecodedResponse
-    quantities: Quantities = field(default_factory=dict)
-    ends: tuple[int, ...] = ()
-    scores: tuple[float, ...] = ()
-
-    @property
-    def growing(self) -> bool:
-        return self.response.finish_reason == "step"
-
-    @property
-    def end(self) -> int:
-        """Tokens that it had after the last round."""
-        return self.ends[-1] if self.ends else 0
-
-    @property
-    def last_step(self) -> int:
-        """Index of the token that the last step begins with."""
-        return max((end for end in self.ends if end < len(self.response.token_ids)), default=0)
-
-
 @dataclass
 class _Question:
     """A question under way."""
 
     request: DecodingRequest
-    particles: list[_Particle]
+    particles: list[DecodedResponse]  # N responses so far
     awaited: int = 0  # particles
+    slot_ends: list[list[int]] = field(default_factory=list)  # (rounds, N) tokens
     slot_scores: list[list[float]] = field(default_factory=list)  # (rounds, N)
     ancestors: list[list[int]] = field(default_factory=list)  # (rounds − 1, N)
     ess: list[float] = field(default_factory=list)
     weights: Weights | None = None  # of earlier rounds that were left as they are
 
     @property
-    def round(self) -> int:
-        return len(self.slot_scores)
+    def is_growing(self) -> bool:
+        return any(particle.finish_reason == "step" for particle in self.particles)
+
+    def lineage(self, slot: int) -> Lineage:
+        """Return how what a slot holds at the end became what it is."""
+        places = [slot]  # of what it was after each round
+        for ancestors in reversed(self.ancestors):
+            places.insert(0, ancestors[places[0]])
+        texts = [particle.token_ids for particle in self.particles]
+        return Lineage(
+            ends=tuple(ends[place] for ends, place in zip(self.slot_ends, places, strict=True)),
+            scores=tuple(scores[place] for scores, place in zip(self.slot_scores, places, strict=True)),
+            slot_scores=tuple(scores[slot] for scores in self.slot_scores),
+            ancestors=tuple(ancestors[slot] for ancestors in self.ancestors),
+            ess=tuple(self.ess),
+            root=places[0],
+            copies=texts.count(texts[slot]),
+        )
 
 
 class ParticleFilter:
@@ -137,9 +129,8 @@ class ParticleFilter:
 
     def __init__(self, decoder: Decoder, scorer: Scorer, guide: Guide) -> None:
         self.decoder, self.scorer, self.guide = decoder, scorer, guide
-        self._scores_whole = scorer.draws is not None and has_latent_attention(scorer.model)
-        if not self._scores_whole:
-            decoder.score_tokens(TokenScorer(scorer))
+        if scorer.draws is None or not has_latent_attention(scorer.model):  # else each step's end is scored whole
+            decoder.score_tokens(scorer)
         self._questions: dict[int, _Question] = {}
         self._queue: deque[DecodingRequest] = deque()
 
@@ -177,28 +168,26 @@ class ParticleFilter:
 
     def _begin(self, request: DecodingRequest) -> None:
         empty = DecodedResponse(request.index, 0, [], "", "step")
-        particles = [_Particle(slot, replace(empty, sample=slot)) for slot in request.samples]
-        self._questions[request.index] = _Question(request, particles)
-        self._grow(self._questions[request.index])
+        question = self._questions[request.index] = _Question(request, [empty] * len(request.samples))
+        self._grow(question)
 
     def _grow(self, question: _Question) -> None:
         """Have every particle that has not ended grow by a step."""
-        alike: dict[int, list[int]] = {}  # slots that hold the same particle
+        slots_of: dict[int, list[int]] = {}  # of the same particle
         for slot, particle in enumerate(question.particles):
-            if particle.growing:
-                alike.setdefault(id(particle) if particle.scores else 0, []).append(slot)
-        question.awaited = sum(map(len, alike.values()))
-        for slots in alike.values():
-            begun = question.particles[slots[0]].response
-            self._queue.append(replace(question.request, samples=slots, begun=begun, step=question.round))
+            if particle.finish_reason == "step":
+                slots_of.setdefault(id(particle), []).append(slot)
+        question.awaited = sum(map(len, slots_of.values()))
+        for slots in slots_of.values():
+            step, particle = len(question.slot_scores), question.particles[slots[0]]
+            self._queue.append(replace(question.request, samples=slots, begun=particle, step=step))
 
     def _take(self, response: DecodedResponse) -> Iterator[Guided]:
         """Note that a particle has grown; the last one ends its question's round."""
         question = self._questions.get(response.index)
         if question is None:  # another particle of the question has failed
             return
-        particle = question.particles[response.sample]
-        question.particles[response.sample] = replace(particle, response=response)
+        question.particles[response.sample] = response
         question.awaited -= 1
         if not question.awaited:
             yield from self._end_round(question)
@@ -216,64 +205,41 @@ class ParticleFilter:
         except TokurError as error:
             yield from self._give_up(question.request.index, error)
             return
-        while any(particle.growing for particle in question.particles):
+        while question.is_growing:
             self._resample(question)
-            if any(particle.growing for particle in question.particles):
+            if question.is_growing:
                 self._grow(question)
                 return
             self._keep_scores(question)  # ended ones have replaced all others: nothing grows in this round
         del self._questions[question.request.index]
-        yield from _responses(question)
+        for slot, particle in enumerate(question.particles):
+            fields = {**vars(particle), "sample": slot, "scored": ScoredTokens()}
+            quantities = particle.scored.quantities
+            yield GuidedResponse(**fields, lineage=question.lineage(slot), quantities=quantities)
 
     def _judge(self, question: _Question) -> None:
         """Compute the scores of all particles."""
-        grown = {slot: p.response for slot, p in enumerate(question.particles) if len(p.response.token_ids) > p.end}
-        if self._scores_whole:
-            whole = [TokenizedResponse(question.request.prompt_ids, one.token_ids) for one in grown.values()]
-            results = dict(self.scorer.score(whole))
-            found = {slot: results[number] for number, slot in enumerate(grown)}
-        else:
-            found = {slot: one.scored.quantities for slot, one in grown.items()}
-        for slot, quantities in found.items():
+        unscored = [one for one in question.particles if len(one.scored.tokens) < len(one.token_ids)]
+        whole = [TokenizedResponse(question.request.prompt_ids, particle.token_ids) for particle in unscored]
+        for index, quantities in self.scorer.score(whole):
             if isinstance(quantities, TokurError):
                 raise quantities
-            question.particles[slot] = replace(question.particles[slot], quantities=quantities)
+            unscored[index].scored.set_quantities(quantities)
         self._keep_scores(question)
         if not all(map(math.isfinite, question.slot_scores[-1])):
             raise TokurError("the model's numbers for a response so far are not finite: try --dtype float32")
 
     def _keep_scores(self, question: _Question) -> None:
         """Note the scores and lengths of all particles at the end of a round."""
-        judged = []
-        for particle in question.particles:
-            score = self.guide.score(particle.quantities, particle.last_step)
-            ends = (*particle.ends, len(particle.response.token_ids))
-            judged.append(replace(particle, ends=ends, scores=(*particle.scores, score)))
-        question.particles = judged
-        question.slot_scores.append([particle.scores[-1] for particle in judged])
+        particles, score = question.particles, self.guide.score
+        question.slot_scores.append([score(one.scored.quantities, one.num_begun) for one in particles])
+        question.slot_ends.append([len(one.token_ids) for one in particles])
 
     def _resample(self, question: _Question) -> None:
-        key = (self.decoder.sampling.seed, "resample", question.request.key, question.round - 1)
+        key = (self.decoder.sampling.seed, "resample", question.request.key, len(question.slot_scores) - 1)
         rewards = [self.guide.sign * score for score in question.slot_scores[-1]]
         resampled = self.guide.resampling.resample(rewards, key, question.weights)
         question.particles = [question.particles[ancestor] for ancestor in resampled.ancestors]
         question.ancestors.append(resampled.ancestors)
         question.ess.append(resampled.size)
         question.weights = resampled.weights if self.guide.of_step else None
-
-
-def _responses(question: _Question) -> Iterator[GuidedResponse]:
-    """Yield the responses of a question that has ended."""
-    texts = [tuple(particle.response.token_ids) for particle in question.particles]
-    for slot, particle in enumerate(question.particles):
-        lineage = Lineage(
-            ends=particle.ends,
-            scores=particle.scores,
-            slot_scores=tuple(scores[slot] for scores in question.slot_scores),
-            ancestors=tuple(ancestors[slot] for ancestors in question.ancestors),
-            ess=tuple(question.ess),
-            root=particle.root,
-            copies=texts.count(texts[slot]),
-        )
-        fields = {**vars(particle.response), "sample": slot, "scored": ScoredTokens()}
-        yield GuidedResponse(**fields, lineage=lineage, quantities=particle.quantities)

@@ -42,23 +42,19 @@ class Sampling:
     seed: int = 0
 
 
-class RandomStream:
-    """The random words of one response: one per token, the same whatever else is generated with it.
+def random_word(seed: int, key: str, sample: int, token: int, step: int | None = None) -> int:
+    """Return the 64 random bits of a token, as a signed integer: the same whatever else is generated with it.
 
     Args:
         seed: the run's.
         key: the question's id.
         sample: which of the question's responses.
-        round: of a generation in steps, each of which has words of its own; None for a response in one go.
+        token: which token of it, or of its step.
+        step: of a generation in steps, each of which has words of its own; None for a response in one go.
     """
-
-    def __init__(self, seed: int, key: str, sample: int, round: int | None = None) -> None:
-        self._key = (seed, "sample", key, sample) if round is None else (seed, "particle", key, sample, round)
-
-    def at(self, step: int) -> int:
-        """Return the 64 bits of a step, as a signed integer."""
-        first = step - step % WORDS_PER_COUNTER
-        return int(words(self._key, first, WORDS_PER_COUNTER).view("int64")[step - first])
+    stream = (seed, "sample", key, sample) if step is None else (seed, "particle", key, sample, step)
+    first = token - token % WORDS_PER_COUNTER
+    return int(words(stream, first, WORDS_PER_COUNTER).view("int64")[token - first])
 
 
 def choose_tokens(logits: Tensor, sampling: Sampling, random: Sequence[int]) -> Tensor:

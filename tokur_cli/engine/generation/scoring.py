@@ -33,38 +33,33 @@ class ScoredTokens:
     @property
     def quantities(self) -> Quantities:
         """Per-token quantities, T first in their shapes."""
-        return {name: np.stack([token[name] for token in self.tokens]) for name in self.tokens[0]}
+        return {name: np.array([token[name] for token in self.tokens]) for name in self.tokens[0]}
+
+    def set_quantities(self, quantities: Quantities) -> None:
+        """Have all tokens be scored by these."""
+        count = len(next(iter(quantities.values())))
+        self.tokens = [{name: values[place] for name, values in quantities.items()} for place in range(count)]
 
 
-class TokenScorer:
-    """Gives tokens the quantities that a scorer gives them in whole responses, up to floating point.
+def score_tokens(scorer: Scorer, logits: Tensor, tokens: Sequence[int], responses: Sequence[ScoredTokens]) -> None:
+    """Give the next token of each response the quantities that it has in the whole response, up to floating point.
 
     Args:
-        scorer: the scorer.
+        scorer: what scores whole responses.
+        logits: (1 + M, R, V) that they are chosen from.
+        tokens: R ids.
+        responses: R, to which they are added.
     """
-
-    def __init__(self, scorer: Scorer) -> None:
-        self.scorer, self.draws = scorer, scorer.draws
-        self.stepwise = scorer.sampling == "stepwise"
-
-    def score(self, logits: Tensor, tokens: Sequence[int], responses: Sequence[ScoredTokens]) -> None:
-        """Score the next token of each response.
-
-        Args:
-            logits: (1 + M, R, V) that they are chosen from.
-            tokens: R ids.
-            responses: R, to which they are added.
-        """
-        targets = torch.tensor(tokens, device=logits.device)
-        log_weights = None
-        if self.scorer.sampling == "joint" and self.draws:
-            shape = (self.draws.num_draws,)
-            before = np.stack([np.broadcast_to(one.draw_log_p, shape) for one in responses], axis=1)
-            log_weights = torch.from_numpy(before)
-            index = targets[None, :, None].expand(*shape, -1, 1)
-            log_p = logits[1:].gather(-1, index)[..., 0].float() - logits[1:].float().logsumexp(-1)
-            for response, sums in zip(responses, (before + on_float64_device(log_p).cpu().numpy()).T, strict=True):
-                response.draw_log_p = sums
-        quantities = self.scorer.quantities_of_logits(logits, targets, log_weights)
-        for place, response in enumerate(responses):
-            response.tokens.append({name: values[place] for name, values in quantities.items()})
+    targets = torch.tensor(tokens, device=logits.device)
+    log_weights = None
+    if scorer.sampling == "joint" and scorer.draws:
+        shape = (scorer.draws.num_draws,)
+        before = np.stack([np.broadcast_to(one.draw_log_p, shape) for one in responses], axis=1)
+        log_weights = torch.from_numpy(before)
+        index = targets[None, :, None].expand(*shape, -1, 1)
+        log_p = logits[1:].gather(-1, index)[..., 0].float() - logits[1:].float().logsumexp(-1)
+        for response, sums in zip(responses, (before + on_float64_device(log_p).cpu().numpy()).T, strict=True):
+            response.draw_log_p = sums
+    quantities = scorer.quantities_of_logits(logits, targets, log_weights)
+    for place, response in enumerate(responses):
+        response.tokens.append({name: values[place] for name, values in quantities.items()})

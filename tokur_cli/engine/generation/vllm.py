@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest, Result, text_of
@@ -19,6 +20,7 @@ _WHOLE_PROMPTS = {"enable_chunked_prefill": False}
 _IN_FLIGHT = 512  # responses that vLLM knows of at once; it batches as many of them as its memory holds
 
 
+@dataclass(eq=False)
 class VllmDecoder:
     """Generates responses with vLLM; each sample is a request with a seed of its own from (seed, key, sample).
 
@@ -36,23 +38,19 @@ class VllmDecoder:
         TokurError: vLLM cannot load the model.
     """
 
-    def __init__(
-        self,
-        model: ModelDescription,
-        decode: Callable[[Sequence[int]], str],
-        sampling: Sampling,
-        *,
-        max_new_tokens: int,
-        stop: tuple[str, ...] = (),
-        resources: VllmResources = VllmResources(),  # noqa: B008 (immutable)
-        tell: Callable[[str], None],
-    ) -> None:
-        self.model, self.decode, self.sampling = model, decode, sampling
-        self.max_new_tokens, self.stop = max_new_tokens, stop
-        self._silenced = Silenced("vLLM", tell)
+    model: ModelDescription
+    decode: Callable[[Sequence[int]], str]
+    sampling: Sampling
+    _: KW_ONLY
+    max_new_tokens: int
+    stop: tuple[str, ...] = ()
+    resources: VllmResources = VllmResources()  # noqa: RUF009 (immutable)
+    tell: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._silenced = Silenced("vLLM", self.tell)
         with self._silenced():
-            started = start_vllm(model, resources, on_cpu=_WHOLE_PROMPTS)
-            self._engine = started.llm_engine
+            self._engine = start_vllm(self.model, self.resources, on_cpu=_WHOLE_PROMPTS).llm_engine
 
     def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[Result | None]:
         """Yield responses as they end, requests with an error of which vLLM aborted one, and None; see ``Decoder``."""
