@@ -238,10 +238,10 @@ def test_tables_and_data_sets_give_the_records_that_lines_give(tmp_path, monkeyp
         assert fields_of(f"hf:{tmp_path / 'saved'}:test{part}") == expected
     with pytest.raises(UsageError, match=r"name a split, such as hf:DATA:train; there are: train, test"):
         fields_of(f"hf:{tmp_path / 'saved'}")
-    with pytest.raises(TokurError, match="there is no folder /nowhere"):
+    with pytest.raises(TokurError, match="there is no /nowhere"):
         fields_of("hf:/nowhere:train")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1" + b"x" * 50)
-    with pytest.raises(TokurError, match=r"broken\.parquet: is no table that can be read: "):
+    with pytest.raises(TokurError, match=r"broken\.parquet: cannot be read: "):
         fields_of(tmp_path / "broken.parquet")
 
 
@@ -264,7 +264,6 @@ def test_csv_cells_are_text_but_for_labels(tmp_path):
     for content, message in (
         (b'id,question\n1,"a', ":2: is not CSV: unexpected end of data"),
         (b"id,id\n1,2\n", ":1: the first row names the columns"),
-        (b"id;question\n1;2\n", ":1: has the one column"),
         (b"id,question\n1,\xe9\n", ": is not UTF-8: it holds the byte 0xe9"),
         (b"id,question\n1," + b"x" * 100, ":2: is not CSV: field larger than field limit"),
     ):

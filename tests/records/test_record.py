@@ -126,7 +126,7 @@ PARTS = {"role": "user", "content": [{"type": "text", "text": "W"}, {"type": "te
         ({"question": 5}, '"question" is a number, not a string'),
         ({"messages": [{"role": "user"}]}, '"messages[0].content" is missing'),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "is 'image_url', not text or reasoning"),
-        ({"tokur": {"prompt_token_ids": [1, True]}}, "holds a boolean at position 1, not a token id"),
+        ({"tokur": {"prompt_token_ids": [1, True]}}, "is no list of token ids"),
     ],
 )
 def test_record_prompt_is_the_first_there_is_or_an_error_that_names_the_place(fields, prompt):

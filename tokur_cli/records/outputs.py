@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import sys
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from tokur_cli.records.streams import STDIN, display_name
 
 STANDARD_OUTPUT = "standard output"
 _PICTURES = (".html", ".htm", ".svg", ".pdf", ".png")
-_LONGEST_NAME = 200  # bytes, of the 255 that a name may have
+_DAY = 86_400.0  # seconds; nobody makes one file or folder for so long
 
 FileId = tuple[int, int] | str
 """What all names of a file have in common: device and inode; the path of one that is not there yet."""
@@ -32,20 +33,20 @@ def check_files(inputs: Iterable[str], outputs: Sequence[str]) -> None:
     """Refuse outputs that would destroy an input or each other; call it before anything is opened for writing.
 
     Every link to a file is that file. Devices and pipes can be written and read. Standard output counts as an output:
-    a shell may have led it to an input. A folder that is read stands for what is in it but for records (``.jsonl``),
-    which people may keep beside a model; one that is written is replaced with all that is in it.
+    a shell may have led it to an input. A folder that is written is replaced with all that is in it.
 
     Raises:
         UsageError: an output is or holds an input, or two outputs are one file.
     """
     read: dict[FileId, str] = {}
-    within: dict[FileId, str] = {}  # the inputs, and the folders that they are in
+    held: set[FileId] = set()  # the inputs, and the folders that they are in
     for path in inputs:
-        file = _file_of(path)
+        file = _file_of(path, sys.stdin)
         if file is not None:
             read[file] = display_name(path)
-            within |= dict.fromkeys(_lineage(path) if path != STDIN else [file], display_name(path))
-    standard_output = _file_of_stream(sys.stdout) or STDIN
+            places = Path(os.path.realpath(path)).parents if path != STDIN else ()
+            held |= {file, *(folder for place in places if (folder := _file_of(str(place))) is not None)}
+    standard_output = _file_of(STDIN, sys.stdout) or STDIN
     if standard_output in read:
         raise UsageError(
             f"standard output goes to {read[standard_output]}, which is read (a shell's > empties a file before tokur "
@@ -61,8 +62,7 @@ def check_files(inputs: Iterable[str], outputs: Sequence[str]) -> None:
                 f"{STANDARD_OUTPUT if path == STDIN else path}: would take two outputs: give one of them another name"
             )
         written.add(file)
-        is_inside = os.path.isfile(path) and not path.endswith(".jsonl") and any(one in read for one in _lineage(path))
-        if path != STDIN and (file in within or is_inside):
+        if path != STDIN and file in held:
             raise UsageError(f"{path}: is also an input, or holds one, and would be overwritten: give another name")
 
 
@@ -175,63 +175,40 @@ def in_utf8(stream: TextIO) -> TextIO:
 def replacing(target: Path) -> Iterator[Path]:
     """Give the name of a file or a folder to make; when all went well, it takes the place of ``target`` as a whole.
 
-    It is made in a folder beside its place, which is locked meanwhile, and nothing of it stays when something went
-    wrong. A file keeps the permissions of what was there, and takes no folder's place. What killed runs left there for
-    the same target is removed first, and a folder that one of them was about to replace goes back to its place.
+    It is made in a folder beside its place, and nothing of it stays when something went wrong. A file keeps the
+    permissions of what was there, and takes no folder's place. What killed runs left there for the same target is
+    removed after a day, and a folder that one of them was about to replace goes back to its place at once.
 
     Raises:
         OSError: it cannot be written.
     """
     target = target.absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
-    name = os.fsencode(target.name)
-    known = target.name if len(name) <= _LONGEST_NAME else hashlib.sha256(name).hexdigest()
-    prefix = f".unfinished-{known}-"
-    for entry in list(target.parent.iterdir()):
-        if entry.name.startswith(prefix) and entry.is_dir():
-            _remove_abandoned(entry, target)
-    scratch = target.with_name(f".{uuid.uuid4().hex}")
+    prefix = f".unfinished-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
+    for left in [entry for entry in target.parent.iterdir() if entry.name.startswith(prefix)]:
+        with suppress(OSError):  # done by now, or another user's
+            is_abandoned = time.time() - left.stat().st_mtime > _DAY
+            if (left / "old").exists() and not target.exists():
+                (left / "old").rename(target)
+            if is_abandoned:
+                shutil.rmtree(left)
+    scratch = target.with_name(prefix + uuid.uuid4().hex)
     scratch.mkdir()
-    with _locked(scratch):
-        scratch = scratch.rename(target.with_name(f"{prefix}{uuid.uuid4().hex[:12]}"))  # seen once it is locked
+    new, old = scratch / "new", scratch / "old"
+    try:
+        yield new
+        if target.is_file() and new.is_file():
+            shutil.copymode(target, new)
+        if target.is_dir() and new.is_dir():  # no system call replaces a folder
+            target.rename(old)
         try:
-            yield scratch / "new"
-            _put(scratch / "new", target, scratch / "old")
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _put(new: Path, target: Path, old: Path) -> None:
-    if target.is_file() and new.is_file():
-        shutil.copymode(target, new)
-    if target.is_dir() and new.is_dir():  # no system call replaces a folder
-        target.rename(old)
-    try:
-        new.replace(target)
-    except OSError:
-        if old.exists():
-            old.rename(target)
-        raise
-
-
-def _remove_abandoned(folder: Path, target: Path) -> None:
-    with suppress(OSError), _locked(folder) as is_free:  # done by now, or another user's
-        if is_free:
-            if (folder / "old").exists() and not target.exists():
-                (folder / "old").rename(target)
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[bool | None]:
-    if sys.platform == "win32":  # folders cannot be opened
-        yield None
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        yield lock(descriptor)
+            new.replace(target)
+        except OSError:
+            if old.exists():
+                old.rename(target)
+            raise
     finally:
-        os.close(descriptor)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def lock(file: IO[bytes] | int) -> bool | None:
@@ -252,29 +229,15 @@ def lock(file: IO[bytes] | int) -> bool | None:
 # --- which file it is ---
 
 
-def _file_of(path: str) -> FileId | None:
-    """Return which file an input's name means; None for a device or a pipe."""
-    if path == STDIN:
-        return _file_of_stream(sys.stdin)
-    try:
-        return _identity(os.stat(path))
-    except OSError:
-        return os.path.realpath(path)
-
-
-def _file_of_stream(stream: TextIO | None) -> FileId | None:
-    try:
-        return None if stream is None else _identity(os.fstat(stream.fileno()))
-    except (OSError, ValueError, AttributeError):  # not a file at all
+def _file_of(path: str, standard: TextIO | None = None) -> FileId | None:
+    """Return which file a name means, ``-`` being a standard stream; None for a device or a pipe."""
+    if path != STDIN:
+        standard = None
+    elif standard is None:
         return None
-
-
-def _identity(status: os.stat_result) -> FileId | None:
-    regular = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
-    return (status.st_dev, status.st_ino) if regular else None
-
-
-def _lineage(path: str) -> Iterator[FileId]:
-    """Yield a file's identity and those of the folders that it is in."""
-    real = Path(os.path.realpath(path))
-    return (file for place in (real, *real.parents) if (file := _file_of(str(place))) is not None)
+    try:
+        status = os.stat(path) if standard is None else os.fstat(standard.fileno())
+    except (OSError, ValueError, AttributeError):  # it is not there, or the stream is no file of the system
+        return os.path.realpath(path) if standard is None else None
+    is_kept = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return (status.st_dev, status.st_ino) if is_kept else None

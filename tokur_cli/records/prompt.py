@@ -19,7 +19,7 @@ THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
 KNOWN = frozenset({"id", "question", "messages", "reference", "correct", "quality", "source", "tokur"})
 """Fields that mean the same in every record."""
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")  # where services put what they cut off from the text
-_TEXT_FIELDS = ("text", "content", "response", "message")
+_TEXT_FIELDS = frozenset({"text", "content", "response", "message"})
 _MOST_PATHS = 8
 _DEPTH = 7  # of a path: completion.choices.0.message.content.0.text goes as deep
 
@@ -45,12 +45,8 @@ class Prompt:
 
 def check_token_ids(what: str, value: Any, record: Record) -> list[int]:
     """Return the value if it is a list of token ids, else raise the record's error."""
-    if not isinstance(value, list):
-        raise record.error(f"{what} is {json_type(value)}, not a list of token ids")
-    for position, item in enumerate(value):
-        if type(item) is not int or item < 0:
-            found = item if type(item) is int else json_type(item)
-            raise record.error(f"{what} holds {found} at position {position}, not a token id")
+    if not isinstance(value, list) or not all(type(item) is int and item >= 0 for item in value):
+        raise record.error(f"{what} is no list of token ids")
     return value
 
 
@@ -58,10 +54,7 @@ def check_token_strings(what: str, value: Any, record: Record) -> list[str | byt
     """Return tokens as a log spells them, each a string or a list of bytes, else raise the record's error."""
     if not isinstance(value, list):
         raise record.error(f"{what} is {json_type(value)}, not a list of tokens")
-    return [
-        bytes(item) if is_bytes(item) else record.checked_text(f"{what}[{place}]", item)
-        for place, item in enumerate(value)
-    ]
+    return [bytes(item) if is_bytes(item) else record.checked_text(what, item) for item in value]
 
 
 def is_bytes(value: Any) -> TypeGuard[list[int]]:
@@ -197,11 +190,10 @@ def paths_of_texts(fields: Mapping[str, Any]) -> str:
 
 def _paths_of_texts(path: str, value: Any, depth: int) -> Iterator[str]:
     """Yield the paths of the texts in a value, and of lists of texts or of objects with a text."""
-    first = value[0] if isinstance(value, list) and value else value
-    if isinstance(first, dict) and isinstance(value, list):
-        first = next((first[name] for name in _TEXT_FIELDS if name in first), None)
-    if isinstance(first, str) or (isinstance(first, dict) and isinstance(value, list)):
-        yield path
     if isinstance(value, dict) and depth:
         for name, child in value.items():
-            yield from _paths_of_texts(f"{path}.{name}" if path else str(name), child, depth - 1)
+            yield from _paths_of_texts(f"{path}.{name}" if path else name, child, depth - 1)
+    first = value[0] if isinstance(value, list) and value else value
+    has_text = isinstance(value, list) and isinstance(first, dict) and not _TEXT_FIELDS.isdisjoint(first)
+    if isinstance(first, str) or has_text:
+        yield path

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import glob
 import io
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -41,13 +42,7 @@ def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | Rec
     """
     if path.endswith(_CSV):
         return records_of(_csv_rows(path, max_line), path)
-    if path.startswith(_GYM):
-        rows = _gym_rows(path)
-    elif path.endswith(_TABLES) and not path.startswith(_HUB):
-        rows = _table_rows(path)
-    else:
-        rows = _data_set_rows(path)
-    return records_of(enumerate(rows, start=1), path)
+    return records_of(enumerate(_gym_rows(path) if path.startswith(_GYM) else _data_set_rows(path), start=1), path)
 
 
 def records_of(rows: Iterable[tuple[int, Any]], source: str) -> Iterator[Record | RecordError]:
@@ -61,10 +56,10 @@ def records_of(rows: Iterable[tuple[int, Any]], source: str) -> Iterator[Record 
 
 def file_behind(name: str) -> str | None:
     """Return the file or the folder that an input's name means; None where it is none of this machine's."""
-    if name.startswith(_GYM):
-        return None
-    path = _parse(name)[0] if name.startswith(_HUB) else name
-    return path if not name.startswith(_HUB) or os.path.exists(path) else None
+    if name.startswith(_HUB):
+        path = _parse(name)[0]
+        return path if os.path.exists(path) else None
+    return None if name.startswith(_GYM) else name
 
 
 # --- tables ---
@@ -74,24 +69,24 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
     """Yield (line on which it begins, row by the names in the first row) of a CSV or TSV file in UTF-8, packed or not.
 
     Cells are text, so that an id ``007`` stays one; an empty cell is null, and the labels ``correct`` and ``quality``
-    are what they spell. A first column without a name is the index that pandas wrote.
+    are what they spell. A column without a name is the index that pandas wrote.
     """
     source, form = display_name(path), "TSV" if ".tsv" in path[-8:] else "CSV"
     csv.field_size_limit(max_cell)
     with open_input(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
         reader = csv.reader(text, delimiter="\t" if form == "TSV" else ",", strict=True)
         try:
-            names = [name or ("" if place else "index") for place, name in enumerate(next(reader, []))]
-            if len(set(names)) < len(names) or "" in names:
+            names = [name or "index" for name in next(reader, [])]
+            if len(set(names)) < len(names):
                 raise TokurError(f"{source}:1: the first row names the columns, each by another name; it is {names}")
-            if len(names) == 1 and re.search("[,;\t]", names[0]):
-                raise TokurError(f"{source}:1: has the one column {names[0]!r}: other signs stand between its cells")
             line = reader.line_num + 1
             for cells in reader:
                 if len(cells) == len(names):
-                    row = dict(zip(names, (cell or None for cell in cells), strict=True))
-                    labels = {name: _json_or_text(cell.lower(), cell) for name in _LABELS if (cell := row.get(name))}
-                    yield line, row | labels
+                    row: dict[str, Any] = {name: cell or None for name, cell in zip(names, cells, strict=True)}
+                    for name in _LABELS:
+                        with suppress(ValueError, AttributeError, KeyError):
+                            row[name] = json.loads(row[name].lower())
+                    yield line, row
                 elif cells:
                     yield line, RecordError(f"has {len(cells)} cells, but the first row has {len(names)}", source, line)
                 line = reader.line_num + 1
@@ -99,45 +94,6 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
             raise TokurError(f"{source}:{reader.line_num}: is not {form}: {error}") from None
         except UnicodeDecodeError as error:  # found some lines ahead of the row that is read
             raise TokurError(f"{source}: is not UTF-8: it holds the byte 0x{error.object[error.start]:02x}") from None
-
-
-def _json_or_text(text: str, otherwise: str | None = None) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text if otherwise is None else otherwise
-
-
-def _table_rows(path: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a Parquet file, or an Arrow file of either form, a few hundred as Python's objects at once."""
-    try:
-        from pyarrow import ArrowException, ArrowInvalid, OSFile, ipc
-        from pyarrow.parquet import ParquetFile
-    except ImportError:
-        raise TokurError(f"{path}: such tables need pyarrow: pip install 'tokur[data]'") from None
-    with open_input(path):
-        pass  # which says what is wrong with a file that cannot be opened
-    try:
-        with ExitStack() as stack:
-            if path.endswith(".parquet"):
-                batches = stack.enter_context(ParquetFile(path)).iter_batches(_ROWS_AT_ONCE)
-            else:
-                file = stack.enter_context(OSFile(path))
-                try:
-                    table = stack.enter_context(ipc.open_file(file))
-                    batches = (table.get_batch(number) for number in range(table.num_record_batches))
-                except ArrowInvalid:  # the form that is read in order
-                    file.seek(0)
-                    batches = stack.enter_context(ipc.open_stream(file))
-            for batch in batches:
-                names = batch.schema.names
-                if len(set(names)) < len(names):
-                    raise TokurError(f"{path}: several of its columns have the same name; they are {names}")
-                for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-                    yield from batch.slice(start, _ROWS_AT_ONCE).to_pylist()
-    except (ArrowException, OSError) as error:
-        reason = str(error).partition("\n")[0]
-        raise TokurError(f"{path}: is no table that can be read: {reason}") from None
 
 
 # --- data sets and tasks ---
@@ -149,7 +105,7 @@ def _is_saved(path: str) -> bool:
 
 
 def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a saved folder, or of ``hf:openai/gsm8k/main:test[100:200]``, streamed.
+    """Yield the rows of a table, of a saved folder, or of ``hf:openai/gsm8k/main:test[100:200]``, streamed.
 
     That is a data set of the hub or a local folder, the configuration and the split where there are several, and maybe
     some of its rows.
@@ -159,12 +115,12 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
         TokurError: there is no such data set, it cannot be read, or the library is missing.
     """
     path, config, split, start, end = _parse(name) if name.startswith(_HUB) else (name, None, None, 0, None)
-    if os.path.isabs(path) and not os.path.isdir(path):
-        raise TokurError(f"{name}: there is no folder {path}")
+    if os.path.isabs(path) and not os.path.exists(path):
+        raise TokurError(f"{name}: there is no {path}")
     try:
         import datasets
     except ImportError:
-        raise TokurError(f"{name}: data sets need the library datasets: pip install 'tokur[data]'") from None
+        raise TokurError(f"{name}: needs the library datasets: pip install 'tokur[data]'") from None
     import huggingface_hub
 
     datasets.config.TORCH_AVAILABLE = False  # else rows are not read before torch is imported
@@ -172,7 +128,10 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
     for library in (datasets, huggingface_hub):
         library.logging.set_verbosity_error()
     try:
-        if _is_saved(path):
+        if path.endswith(_TABLES):
+            files = {"all": glob.escape(os.path.abspath(path))}
+            splits = datasets.load_dataset(path.rpartition(".")[2], data_files=files, streaming=True)
+        elif _is_saved(path):
             saved = datasets.load_from_disk(path)
             held = saved if isinstance(saved, Mapping) else {str(saved.split or "all"): saved}
             splits = {split: rows.with_format(None).to_iterable_dataset() for split, rows in held.items()}
@@ -182,7 +141,9 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
         if chosen not in splits:
             raise UsageError(f"{name}: name a split, such as hf:DATA:{next(iter(splits), 'train')}{there_are(splits)}")
         rows = splits[chosen].skip(start)
-        yield from rows if end is None else rows.take(max(0, end - start))
+        rows = rows if end is None else rows.take(max(0, end - start))
+        for batch in rows.with_format("arrow").iter(_ROWS_AT_ONCE):
+            yield from batch.to_pylist()
     except TokurError:
         raise
     except Exception as error:  # of the library, of what it reads files with, and of the network
@@ -198,10 +159,6 @@ def _parse(name: str) -> tuple[str, str | None, str | None, int, int | None]:
     path, config = found["path"].rstrip("/"), None
     if path.startswith(("/", "./", "../", "~")) or os.path.exists(path):
         path = os.path.abspath(os.path.expanduser(path))
-        if os.path.isfile(path):
-            raise UsageError(f"{name}: is a file, not a folder: leave the {_HUB} out")
-        if not os.path.exists(path) and os.path.isdir(os.path.dirname(path)) and os.path.dirname(path) != "/":
-            path, config = os.path.split(path)
     elif path.count("/") > 1:
         owner, data_set, config = path.split("/", 2)
         path = f"{owner}/{data_set}"
@@ -226,8 +183,10 @@ def _gym_rows(name: str) -> Iterator[dict[str, Any]]:
         raise UsageError(f"{name}: Reasoning Gym has no such task{there_are(sorted(DATASETS), task)}")
     config: dict[str, Any] = {"seed": 0}
     try:
-        for key, text in parse_qsl(query, strict_parsing=bool(query), keep_blank_values=True):
-            config[key] = _json_or_text(text)
+        config |= parse_qsl(query, strict_parsing=bool(query), keep_blank_values=True)
+        for key, text in config.items():
+            with suppress(ValueError, TypeError):  # else it is text
+                config[key] = json.loads(text)
         rows = create_dataset(task, **config)
         count = len(rows)
     except Exception as error:  # whatever a task makes of values that it does not expect
