@@ -162,8 +162,6 @@ def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMappin
     form = form or recognise(row.fields)
     if given.requests is not None and not form.takes_requests:
         raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
-    if given.filter is not None and not form.takes_filter:
-        raise UsageError(f"{source}: rows of the format {form.name} are of no filters")
     given = replace(given, before=bad)
     for record in form.read(chain([row], rows), given, lambda words: note(f"{source}: {words}")):
         try:

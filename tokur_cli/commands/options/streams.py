@@ -60,12 +60,13 @@ class InputOptions:
     @property
     def form(self) -> str:
         """The format's name."""
-        return self.format.partition(":")[0]
+        return "lm-eval" if self.filter else self.format
 
     @property
     def filter(self) -> str | None:
         """The filter of lm-evaluation-harness whose rows are read; None for the first of each response."""
-        return self.format.partition(":")[2] or None
+        name, _, filter = self.format.partition(":")
+        return filter if name == "lm-eval" and filter else None
 
     @property
     def mapping(self) -> FieldMapping:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tokur_cli.records.formats import conversations, datasets
 from tokur_cli.records.formats.base import Fields, Format, Given
-from tokur_cli.records.formats.chat_api import CALLS, COMPLETIONS, OPENAI_BATCH
+from tokur_cli.records.formats.chat_api import COMPLETIONS
 from tokur_cli.records.formats.everyday import SETTLED, VERDICTS, row_format
 from tokur_cli.records.formats.inspect import INSPECT
 from tokur_cli.records.formats.lm_eval import LM_EVAL
@@ -22,9 +22,7 @@ FORMATS: dict[str, Format] = {
     form.name: form
     for form in (
         NATIVE,
-        OPENAI_BATCH,
         COMPLETIONS,
-        CALLS,
         LM_EVAL,
         INSPECT,
         datasets.humaneval,

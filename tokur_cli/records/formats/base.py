@@ -62,7 +62,6 @@ class Format:
         recognises: whether rows with these fields are in this format.
         read: turns the rows of one stream, errors among them, into records with tokur's fields.
         takes_requests: whether the prompts may come from a second file.
-        takes_filter: whether a response may have rows of several filters.
         verdicts: what a row's own program says of right and wrong, by the path to each; None where judging it failed.
         containers: files of its own, each recognised by its first bytes.
     """
@@ -72,7 +71,6 @@ class Format:
     recognises: Callable[[Fields], bool]
     read: Callable[[Items, Given, Note], Items]
     takes_requests: bool = False
-    takes_filter: bool = False
     verdicts: Callable[[Fields], dict[str, Any] | None] | None = None
     containers: tuple[tuple[Callable[[bytes], bool], Container], ...] = ()
 

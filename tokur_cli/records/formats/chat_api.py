@@ -225,17 +225,7 @@ _LAYOUTS: tuple[tuple[Callable[[Body], bool], Callable[[Body], Body]], ...] = (
 """How the answers of services are recognised, and turned into chat completions."""
 
 
-def _completion_of(row: Record, body: Body) -> Body:
-    """Return what a service answered as a chat completion or a completion; an error of the row if it failed."""
-    if isinstance(body.get("error"), dict) and not body.get("choices"):
-        raise row.error(f"the request failed: {_reason(body['error'])}")
-    return next((read(body) for is_one, read in _LAYOUTS if is_one(body)), body)
-
-
-def _is_answer(body: Body) -> bool:
-    """Return whether a service answered this, as a chat completion or in a layout of its own."""
-    if body.get("object") in ("chat.completion", "text_completion"):
-        return isinstance(body.get("choices"), list)
+def _is_layout(body: Body) -> bool:
     return any(is_one(body) for is_one, _ in _LAYOUTS)
 
 
@@ -315,51 +305,17 @@ def _requests_by_id(file: RequestFile) -> dict[str, Record]:
     return requests
 
 
-# --- batches: answers and requests by id ---
+# --- rows ---
 
 
-def _read_batch(rows: Items, given: Given, note: Note) -> Items:
-    requests = {} if given.requests is None else _requests_by_id(given.requests)
-
-    def adapt(row: Record) -> Items:
-        prompt = {"id": row.text("custom_id")}
-        if row.get("error") is not None:
-            raise row.error(f"the request failed: {_reason(row.get('error'))}")
-        response = row.fields["response"]
-        status = response.get("status_code", 200)
-        if status != 200:
-            raise row.error(f"the request failed with status {status}: {_reason(response.get('body'))}")
-        if given.requests is not None:
-            if prompt["id"] not in requests:
-                raise row.error(f"{given.requests.name} has no request with custom_id {prompt['id']!r}")
-            prompt |= _read_request(row, requests[prompt["id"]])
-        return _read_choices(row, _completion_of(row, response["body"]), prompt, "response.body.")
-
-    return each(rows, OPENAI_BATCH.name, adapt)
-
-
-def _reason(error: Any) -> str:
-    """Return the message in an error as the services write it."""
-    if isinstance(error, dict):
-        return _reason(error.get("error") or error.get("message") or json.dumps(error))
-    return str(error)
-
-
-OPENAI_BATCH = Format(
-    "openai-batch",
-    "OpenAI batch and vLLM run_batch output: custom_id, response; prompts from --requests",
-    lambda fields: "custom_id" in fields and ("error" in fields or _is_dict(fields, "response")),
-    _read_batch,
-    takes_requests=True,
-)
-
-
-# --- saved answers, their requests in the same order ---
-
-
-def _read_completions(rows: Items, given: Given, note: Note) -> Items:
+def _read(rows: Items, given: Given, note: Note) -> Items:
+    """Join answers with their requests: by id in a batch, else with their own, or with the one in the same position."""
+    first = next(rows)
+    rows = chain([first], rows)
+    is_batch = isinstance(first, Record) and "custom_id" in first.fields
+    by_id = _requests_by_id(given.requests) if given.requests is not None and is_batch else {}
+    request: Record | RecordError | None = None  # in the row's position
     samples: Counter[bytes] = Counter()  # of each question so far
-    request: Record | RecordError | None = None  # that the row answers
 
     def beside(file: RequestFile) -> Items:
         """Yield the rows, each while the request in the same position is the one."""
@@ -378,21 +334,57 @@ def _read_completions(rows: Items, given: Given, note: Note) -> Items:
             raise _unequal(file, f"{count:,}", "more")
 
     def adapt(row: Record) -> Items:
-        body = _completion_of(row, row.fields)
-        if isinstance(request, RecordError):
-            raise row.error(f"its request is a bad one: {request}")
-        if request is None:
-            prompt: dict[str, Any] = {"id": None} if any(row.get(name) is not None for name in _PROMPTS) else {}
-        else:
-            prompt = _read_request(row, request)
-        # The id of a completion is no question's, so that samples of one question are told apart by their numbers
+        place, body = _answer(row)
+        asked = request
+        prompt: dict[str, Any] = {}
+        if is_batch:
+            prompt["id"] = row.text("custom_id")
+            asked = by_id.get(prompt["id"])
+            if asked is None and given.requests is not None:
+                raise row.error(f"{given.requests.name} has no request with custom_id {prompt['id']!r}")
+        if isinstance(asked, RecordError):
+            raise row.error(f"its request is a bad one: {asked}")
+        if asked is not None:
+            prompt |= _read_request(row, asked)
+        elif place and not is_batch:
+            own = row.get("request", row.fields)
+            own = own["body"] if _is_dict(own, "body") else own
+            prompt = _read_body("its request", row, {name: own[name] for name in own if name != "response"})
+            body = {**body, "model": body.get("model") or own.get("model")}
+        elif any(row.get(name) is not None for name in _PROMPTS):
+            prompt["id"] = None  # the id of a completion is no question's
+        # so samples of one question are told apart by their numbers
         question = {name: prompt.get(name, row.get(name)) for name in ("id", *_PROMPTS, "prompt_token_ids")}
         key = blake2b(encode_value(question), digest_size=8).digest()
-        for record in _read_choices(row, body, prompt, first=samples[key]):
+        for record in _read_choices(row, body, prompt, place, samples[key]):
             yield record
             samples[key] += 1
 
-    return each(rows if given.requests is None else beside(given.requests), COMPLETIONS.name, adapt)
+    return each(rows if is_batch or given.requests is None else beside(given.requests), COMPLETIONS.name, adapt)
+
+
+def _answer(row: Record) -> tuple[str, Body]:
+    """Return where in a row a service's answer stands, and the answer as a chat completion or a completion.
+
+    It is the row itself, or ``response`` or ``response.body``, a place that ends with a dot.
+    """
+    place, body, status = "", row.fields, 200
+    for name in ("response", "body"):
+        if _is_dict(body, name):
+            place, body = f"{place}{name}.", body[name]
+            status = body.get("status_code", status)
+    error = row.get("error") or body.get("error")
+    if status != 200 or (error and not body.get("choices")):
+        code = f" with status {status}" if status != 200 else ""
+        raise row.error(f"the request failed{code}: {_reason(error or body)}")
+    return place, next((read(body) for is_one, read in _LAYOUTS if is_one(body)), body)
+
+
+def _reason(error: Any) -> str:
+    """Return the message in an error as the services write it."""
+    if isinstance(error, dict):
+        return _reason(error.get("error") or error.get("message") or json.dumps(error))
+    return str(error)
 
 
 def _unequal(file: RequestFile, rows: str, requests: str) -> TokurError:
@@ -402,42 +394,25 @@ def _unequal(file: RequestFile, rows: str, requests: str) -> TokurError:
     )
 
 
+def _is_answer(fields: Fields) -> bool:
+    """Return whether a row holds a service's answer: by itself, or beside its request or its id in a batch."""
+    if "custom_id" in fields:
+        return "error" in fields or _is_dict(fields, "response")
+    if _is_dict(fields, "response"):
+        answer = fields["response"]
+        answer = answer["body"] if _is_dict(answer, "body") else answer
+        has_request = _is_dict(fields, "request") or any(name in fields for name in ("messages", "input", "prompt"))
+        return has_request and ("choices" in answer or _is_layout(answer))
+    if fields.get("object") in ("chat.completion", "text_completion"):
+        return isinstance(fields.get("choices"), list)
+    return _is_layout(fields)
+
+
 COMPLETIONS = Format(
     "completions",
-    "what the services of OpenAI, Anthropic, Gemini, Ollama, llama.cpp, SGLang and TGI return, one a line; prompts "
-    "from --requests, in order",
+    "answers of OpenAI, Anthropic, Gemini, Ollama, llama.cpp, SGLang and TGI: one a line or in batches, with prompts "
+    "from --requests; or logged with their requests, as LiteLLM and OpenRouter do",
     _is_answer,
-    _read_completions,
+    _read,
     takes_requests=True,
-)
-
-
-# --- logged calls: request and answer in one row ---
-
-
-def _read_call(row: Record) -> Items:
-    request = row.get("request", row.fields)
-    request = request["body"] if _is_dict(request, "body") else request
-    prompt = _read_body("its request", row, {name: request[name] for name in request if name != "response"})
-    place, answer = "response.", row.fields["response"]
-    if _is_dict(answer, "body"):
-        place, answer = "response.body.", answer["body"]
-    body = _completion_of(row, answer)
-    return _read_choices(row, {**body, "model": body.get("model") or request.get("model")}, prompt, place)
-
-
-def _is_call(fields: Fields) -> bool:
-    if not _is_dict(fields, "response") or "custom_id" in fields:
-        return False
-    answer = fields["response"]
-    answer = answer["body"] if _is_dict(answer, "body") else answer
-    has_request = _is_dict(fields, "request") or any(name in fields for name in ("messages", "input", "prompt"))
-    return has_request and ("choices" in answer or _is_answer(answer))
-
-
-CALLS = Format(
-    "calls",
-    "logged calls of services, as LiteLLM and OpenRouter keep them: request (or messages) and response as objects",
-    _is_call,
-    lambda rows, given, note: each(rows, CALLS.name, _read_call),
 )

@@ -107,6 +107,5 @@ LM_EVAL = Format(
     "lm-evaluation-harness samples_*.jsonl: doc_id, arguments, resps, target",
     has("doc_id", "doc", "arguments", "resps"),
     _read,
-    takes_filter=True,
     verdicts=_metrics,
 )
