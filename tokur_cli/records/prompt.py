@@ -19,6 +19,7 @@ THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
 KNOWN = frozenset({"id", "question", "messages", "reference", "correct", "quality", "source", "tokur"})
 """Fields that mean the same in every record."""
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")  # where services put what they cut off from the text
+_ENCRYPTED = "redacted_thinking"  # a block of Anthropic's; Inspect marks such a part as redacted
 _TEXT_FIELDS = frozenset({"text", "content", "response", "message"})
 _MOST_PATHS = 8
 _DEPTH = 7  # of a path: completion.choices.0.message.content.0.text goes as deep
@@ -152,15 +153,16 @@ def is_withheld(message: Any) -> bool:
     if not isinstance(message, dict):
         return False
     parts = message.get("content")
-    hidden = isinstance(parts, list) and any(isinstance(part, dict) and part.get("redacted") for part in parts)
-    return hidden or message.get("withheld") is True
+    listed = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    is_hidden = any(part.get("redacted") or part.get("type") == _ENCRYPTED for part in listed)
+    return is_hidden or message.get("withheld") is True
 
 
 def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[str, str]:
     """Return an assistant's or a user's message as (reasoning, text), both maybe empty.
 
-    Its ``content`` is a string or a list of parts of type ``text`` and ``reasoning``, each joined; the reasoning may
-    stand in a field of its own. With calls of tools it may be null.
+    Its ``content`` is a string or a list of parts of type ``text`` and ``reasoning`` (Anthropic's ``thinking``), each
+    joined; the reasoning may stand in a field of its own. With calls of tools it may be null.
     """
     content = message.get("content")
     apart = next((message[name] for name in _REASONING_FIELDS if isinstance(message.get(name), str)), "")
@@ -174,10 +176,10 @@ def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[st
         form = part.get("type") if isinstance(part, dict) else json_type(part)
         if form in ("text", "input_text", "output_text"):
             texts.append(record.checked_text(f"{place}.text", part.get("text")))
-        elif form != "reasoning":
+        elif form not in ("reasoning", "thinking", _ENCRYPTED):
             raise record.error(f'"{place}" is {form!r}, not text or reasoning, the only parts that are scored')
-        elif not part.get("redacted"):  # else it is encrypted
-            reasoning.append(record.checked_text(f"{place}.reasoning", part.get("reasoning")))
+        elif form != _ENCRYPTED and not part.get("redacted"):
+            reasoning.append(record.checked_text(f"{place}.{form}", part.get(form)))
     return "\n\n".join(reasoning), "".join(texts)
 
 

@@ -22,7 +22,6 @@ class Question:
 
     Attributes:
         key: its first id, else a digest of its prompt; the same in another file.
-        name: what messages call it.
         prompt: a digest of the prompt; None as long as no record has one.
         references: the gold answers, any of which is correct; empty as long as no record has one.
         source: the file of its first record.
@@ -33,7 +32,6 @@ class Question:
     """
 
     key: str
-    name: str
     prompt: str | None
     references: list[str]
     source: str | None
@@ -41,6 +39,11 @@ class Question:
     id: str | None
     records: int = 0
     has_other_ids: bool = False
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"at line {self.line}" if self.id is None else self.id
 
 
 @dataclass
@@ -63,28 +66,33 @@ class Questions:
 
     def known(self, record: Record) -> Question | None:
         """Return the same, or None where the record has neither an id nor a prompt."""
-        prompt = _prompt(record)
+        identity, prompt = record.id, _prompt(record)
+        if identity is None and prompt is None:
+            return None
         references: list[str] = []
         with suppress(RecordError):  # of what is no reference: labelling refuses it where it is needed
             references = record.references
-        if record.id is None and prompt is None:
-            return None
-        question = None if record.id is None else self._by_id.get(record.id)
+        same_prompt = self._by_prompt.setdefault(prompt, []) if prompt is not None else []
+        question = None if identity is None else self._by_id.get(identity)
         if question is None:
-            question = self._with_prompt(prompt, references) or self._new(record, prompt, references)
+            agreeing = [each for each in same_prompt if not (references and each.references)]
+            agreeing = [each for each in same_prompt if each.references == references] or agreeing
+            key = f"id {identity}" if identity is not None else f"prompt {prompt} {len(same_prompt)}"
+            new = Question(key, None, references, record.source, record.line, identity)
+            question = agreeing[0] if agreeing else new
         elif None not in (prompt, question.prompt) and prompt != question.prompt:
-            raise record.error(f"has the id of another question ({record.id}: see line {question.line})")
+            raise record.error(f"has the id of another question ({identity}: see line {question.line})")
         elif references and question.references and references != question.references:
             raise record.error(
                 f'has the reference "{record.reference}", but its question {question.name} has '
                 f'"{" or ".join(question.references)}" (see line {question.line})'
             )
-        if record.id is not None:
-            self._by_id[record.id] = question
-            question.has_other_ids |= record.id != question.id
+        if identity is not None:
+            self._by_id[identity] = question
+            question.has_other_ids |= identity != question.id
         if prompt is not None and question.prompt is None:
             question.prompt = prompt
-            self._by_prompt.setdefault(prompt, []).append(question)
+            same_prompt.append(question)
         question.references = question.references or references
         question.records += 1
         return question
@@ -95,20 +103,6 @@ class Questions:
         records = sum(each.records for each in merged)
         samples = f"they count as samples of {len(merged):,} question{'s' * (len(merged) != 1)}"
         return f"{records:,} records have the prompt of another id: {samples}" if merged else None
-
-    def _with_prompt(self, prompt: str | None, references: list[str]) -> Question | None:
-        """Return the question that has a prompt and these references, else the first one that agrees."""
-        those = self._by_prompt.get(prompt or "", ())
-        same = (each for each in those if each.references == references)
-        return next(same, None) or next((each for each in those if not (references and each.references)), None)
-
-    def _new(self, record: Record, prompt: str | None, references: list[str]) -> Question:
-        others = self._by_prompt.setdefault(prompt, []) if prompt is not None else []
-        key = f"id {record.id}" if record.id is not None else f"prompt {prompt} {len(others)}"
-        name = record.id if record.id is not None else f"at line {record.line}"
-        question = Question(key, name, prompt, references, record.source, record.line, record.id)
-        others.append(question)
-        return question
 
 
 def _prompt(record: Record) -> str | None:

@@ -134,16 +134,10 @@ def _of_responses_api(body: Body) -> Body:
 
 def _of_messages_api(body: Body) -> Body:
     """Anthropic's Messages API."""
-    content = dicts(body.get("content"))
-    apart = ("thinking", "tool_use", "redacted_thinking")
-    return _completion(
-        [block for block in content if block.get("type") not in apart] or None,
-        body.get("stop_reason"),
-        model=body.get("model"),
-        reasoning_content="\n\n".join(str(block.get("thinking")) for block in dicts(content, "thinking")),
-        tool_calls=dicts(content, "tool_use"),
-        withheld=bool(dicts(content, "redacted_thinking")),
-    )
+    blocks = [block for block in body["content"] if block["type"] != "tool_use"]
+    has_text = any(block["type"] not in ("thinking", "redacted_thinking") for block in blocks)
+    reason, model, calls = body.get("stop_reason"), body.get("model"), dicts(body["content"], "tool_use")
+    return _completion(blocks if has_text else None, reason, model=model, tool_calls=calls)
 
 
 def _of_ollama(body: Body) -> Body:

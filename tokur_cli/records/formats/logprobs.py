@@ -9,7 +9,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from tokur_cli.records.encoding import json_type
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.prompt import is_bytes
 from tokur_cli.records.record import Record
@@ -92,16 +91,15 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
         RecordError: there are none, or they are no log-probabilities of this response's tokens.
     """
     what, found = _find(record)
-    rows: Any
-    if isinstance(found, dict) and isinstance(found.get("tokens"), list):
-        rows = _rows_of_completions(record, what, found)
-    else:
-        rows = found.get("content") if isinstance(found, dict) else found
-        if not isinstance(rows, list):
-            raise record.error(f'"{what}" is {json_type(found)} without a list of tokens')
-    if not rows:
+    try:
+        rows = found
+        if isinstance(found, dict):
+            rows = _rows_of_completions(found) if "tokens" in found else found["content"]
+        tokens = [_read(record, f"{what}, token {number}", row) for number, row in enumerate(rows, start=1)]
+    except (KeyError, TypeError, AttributeError):
+        raise record.error(f'"{what}" is no list of tokens with their log-probabilities') from None
+    if not tokens:
         raise record.error(f'"{what}" holds no tokens')
-    tokens = [_read(record, f"{what}, token {number}", row) for number, row in enumerate(rows, start=1)]
     known = [token.logprob for token in tokens if token.logprob is not None]
     if known and rows[0].get("logprob") is None:
         raise record.error(f'"{what}" has none for its first token, as where the prompt is echoed before the response')
@@ -124,13 +122,9 @@ def _find(record: Record) -> tuple[str, Any]:
     )
 
 
-def _rows_of_completions(record: Record, what: str, logprobs: dict[str, Any]) -> list[Any]:
+def _rows_of_completions(logprobs: dict[str, Any]) -> list[Any]:
     """Return parallel lists as a list of tokens in the form of chat completions."""
     numbers, likeliest = (logprobs.get(name) or [] for name in ("token_logprobs", "top_logprobs"))
-    if not isinstance(numbers, list) or not isinstance(likeliest, list):
-        raise record.error(f'"{what}" holds "token_logprobs" or "top_logprobs" that are no lists')
-    if not all(top is None or isinstance(top, dict) for top in likeliest):
-        raise record.error(f'"{what}.top_logprobs" is no list of objects')
     tops = ([{"token": name, "logprob": value} for name, value in (top or {}).items()] for top in likeliest)
     return [
         {"token": token, "logprob": number, "top_logprobs": top}
@@ -138,14 +132,14 @@ def _rows_of_completions(record: Record, what: str, logprobs: dict[str, Any]) ->
     ]
 
 
-def _read(record: Record, what: str, row: Any) -> LoggedToken:
-    if not isinstance(row, dict) or not isinstance(row.get("token"), str):
-        raise record.error(f'{what}: is no object with "token" and "logprob"')
+def _read(record: Record, what: str, row: dict[str, Any]) -> LoggedToken:
+    if not isinstance(row["token"], str):
+        raise TypeError
     logprob = _number(record, f"{what}: logprob", row.get("logprob"))
-    top = row.get("top_logprobs") or []
-    if not isinstance(top, list) or not all(isinstance(other, dict) for other in top):
-        raise record.error(f"{what}: top_logprobs is no list of objects")
-    listed = [(other, _number(record, f"{what}: top_logprobs", other.get("logprob"))) for other in top]
+    listed = [
+        (other, _number(record, f"{what}: top_logprobs", other.get("logprob")))
+        for other in row.get("top_logprobs") or ()
+    ]
     known = [(other, number) for other, number in listed if number is not None]
     likeliest = [(number, _text_of(other)) for other, number in known]
     _check_mass(record, f"{what}: top_logprobs", likeliest)
