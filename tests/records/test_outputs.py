@@ -64,8 +64,7 @@ def test_check_files_takes_a_folder_for_what_is_in_it(names):
     [
         ("full", {}, "give --force to replace it, or another name"),
         ("full", {"resume": False}, "give --resume to continue it, --force to replace it"),
-        ("-", {"resume": True}, "--resume needs -o FILE"),
-        ("new", {"resume": True, "force": True}, "give one of the two"),
+        ("-", {"force": True}, "--force needs -o FILE"),
         ("new.gz", {}, "records are written uncompressed"),
         ("page.html", {}, "would hold text, no picture"),
         ("pipe", {"resume": True}, "is not a regular file"),

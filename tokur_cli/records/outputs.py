@@ -72,15 +72,12 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
     ``resume`` is None where the command cannot continue a file.
 
     Raises:
-        UsageError: it holds something, or cannot be continued or compressed, or is named as a picture, or the options
-            do not go together.
+        UsageError: it holds something, or cannot be continued or compressed, or is named as a picture.
     """
     if path is None or path == STDIN:
-        if resume or force:
-            raise UsageError(f"--{'resume' if resume else 'force'} needs -o FILE")
+        if force:
+            raise UsageError("--force needs -o FILE")
         return
-    if resume and force:
-        raise UsageError("--resume continues a file and --force replaces it: give one of the two")
     if path.endswith((".gz", ".zst")):
         raise UsageError(f"{path}: records are written uncompressed: write to standard output, `| gzip > {path}`")
     if path.endswith(_PICTURES):

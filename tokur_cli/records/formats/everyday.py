@@ -82,12 +82,16 @@ def _split(row: Record, named: str | None = None) -> list[Record]:
     }
     rows = []
     for number, item in enumerate(items):
+        what, said = f"{path}[{number}]", _said(item)
+        if said is None:
+            raise row.error(f'"{what}" is no text, and no object with text, content or response')
+        text = row.checked_text(what, said) if isinstance(said, str) else read_response(f"{what}.message", said, row)
         own = {name: values[number] for name, values in beside.items()}
         if path in row.fields:
             own[path] = [item]
         if isinstance(item, dict):
             own |= {name: item[name] for name in _PARALLEL if name in item}
-        rows.append(_sample(row, number, _text_of(row, f"{path}[{number}]", item), own))
+        rows.append(_sample(row, number, text, own))
     return rows
 
 
@@ -110,29 +114,19 @@ def _path_of_samples(fields: Fields, named: str | None) -> str | None:
         return None
     for name in _SAMPLES:
         items = fields.get(name)
-        is_list = isinstance(items, list) and bool(items) and all(map(_is_sample, items))
+        is_list = isinstance(items, list) and bool(items) and all(_said(item) is not None for item in items)
         if is_list and (name != "choices" or all(isinstance(item, dict) for item in items)):
             return name
     return None
 
 
-def _is_sample(item: Any) -> bool:
-    """Return whether a value is a response: a text, a list of one, or an object that has it."""
-    if isinstance(item, list):
-        return len(item) == 1 and isinstance(item[0], str)
+def _said(item: Any) -> str | dict[str, Any] | None:
+    """Return the text or the message in a response: a text, a list of one, or an object that has it; else None."""
     if isinstance(item, dict):
-        return isinstance(item.get("message"), dict) or any(isinstance(item.get(name), str) for name in _TEXTS)
-    return isinstance(item, str)
-
-
-def _text_of(row: Record, what: str, item: Any) -> str:
-    if not _is_sample(item):
-        raise row.error(f'"{what}" is no text, and no object with text, content or response')
-    if isinstance(item, dict):
-        if isinstance(item.get("message"), dict):
-            return read_response(f"{what}.message", item["message"], row)
-        item = next(item[name] for name in _TEXTS if isinstance(item.get(name), str))
-    return row.checked_text(what, item[0] if isinstance(item, list) else item)
+        texts = (item[name] for name in _TEXTS if isinstance(item.get(name), str))
+        return item["message"] if isinstance(item.get("message"), dict) else next(texts, None)
+    item = item[0] if isinstance(item, list) and len(item) == 1 else item
+    return item if isinstance(item, str) else None
 
 
 def _sample(row: Record, number: int, text: str, own: dict[str, Any]) -> Record:
