@@ -302,7 +302,7 @@ def test_completions_of_every_server_bring_log_probabilities(run_tokur, tmp_path
     assert scored["tokur"]["finish_reason"] == "length"
 
 
-def test_completions_are_joined_in_order_and_bad_rows_keep_their_places(tmp_path):
+def test_completions_are_joined_in_order_and_bad_rows_keep_their_places(tmp_path, monkeypatch):
     def completion(text):
         return {"object": "chat.completion", "id": "x", "choices": [{"message": {"content": text}}]}
 
@@ -312,6 +312,8 @@ def test_completions_are_joined_in_order_and_bad_rows_keep_their_places(tmp_path
     assert "is not valid JSON" in message_of(first)
     assert [(r.prompt.question, r.response, r.sample) for r in (second, fourth)] == [("b?", "b", 0), ("b?", "d", 1)]
     assert message_of(third).startswith(f"its request is a bad one: {asked}:3: ")
+    monkeypatch.setattr("sys.stdin", open(tmp_path / "rows.jsonl"))  # noqa: SIM115 - read only once
+    assert len(list(read_records("-", requests=str(asked)))) == 4
     for count in (1, 3):
         with pytest.raises(TokurError, match=r"in\.jsonl: holds .* requests, but there are .* completions"):
             read_rows(tmp_path, *[completion("b")] * count, requests=str(write_lines(asked, [{"question": "a?"}] * 2)))

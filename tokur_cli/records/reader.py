@@ -71,17 +71,13 @@ def read_records(
     if requests == path == STDIN:
         raise UsageError("records and --requests cannot both be read from standard input")
 
-    def counts() -> tuple[int, int] | None:
-        names = (path, str(requests))
-        if not all(map(is_regular_file, names)):
-            return None
-        rows, asked = (sum(1 for _ in read_rows(name, max_line)) for name in names)
-        return rows, asked
-
-    def in_order() -> Items:
-        return read_records(str(requests), max_line=max_line)
-
-    asked = None if requests is None else RequestFile(display_name(requests), in_order, counts)
+    asked = None
+    if requests is not None:
+        asked = RequestFile(
+            display_name(requests),
+            lambda: read_records(requests, max_line=max_line),
+            lambda: sum(1 for _ in read_rows(path, max_line)) if path != STDIN and is_regular_file(path) else None,
+        )
     given = Given(asked, filter, mapping.response, whole)
     return _adapted(read_rows(path, max_line), display_name(path), FORMATS.get(format), mapping, given, note)
 

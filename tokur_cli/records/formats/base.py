@@ -23,14 +23,14 @@ Yields each row's name, its line and its JSON text, None for one that is too lon
 
 @dataclass(frozen=True)
 class RequestFile:
-    """A file of requests: its name, and its records in whatever format they are.
+    """The requests that rows answer: the file's name, its records in whatever format they are, how many rows there are.
 
-    ``counts`` tells how many rows and how many requests there are; None where that cannot be known beforehand.
+    ``rows`` returns None where that cannot be known beforehand.
     """
 
     name: str
     records: Callable[[], Items]
-    counts: Callable[[], tuple[int, int] | None]
+    rows: Callable[[], int | None]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from typing import Any
 
 from tokur_cli.records.encoding import encode_value
@@ -314,18 +314,17 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
     def beside(file: RequestFile) -> Items:
         """Yield the rows, each while the request in the same position is the one."""
         nonlocal request
-        counts = file.counts()
-        if counts is not None and counts[0] != counts[1]:
-            raise _unequal(file, f"{counts[0]:,}", f"{counts[1]:,}")
-        asked = islice(file.records(), given.before, None)
+        asked, expected = list(file.records()), file.rows()
+        if expected not in (None, len(asked)):
+            raise _unequal(file, len(asked), f"{expected:,}")
         count = given.before
         for count, row in enumerate(rows, given.before + 1):
-            request = next(asked, None)
-            if request is None:
-                raise _unequal(file, f"more than {count - 1:,}", f"{count - 1:,}")
+            if count > len(asked):
+                raise _unequal(file, len(asked), "more")
+            request = asked[count - 1]
             yield row
-        if next(asked, None) is not None:
-            raise _unequal(file, f"{count:,}", "more")
+        if count < len(asked):
+            raise _unequal(file, len(asked), f"{count:,}")
 
     def adapt(row: Record) -> Items:
         place, body = _answer(row)
@@ -381,10 +380,9 @@ def _reason(error: Any) -> str:
     return str(error)
 
 
-def _unequal(file: RequestFile, rows: str, requests: str) -> TokurError:
+def _unequal(file: RequestFile, requests: int, rows: str) -> TokurError:
     return TokurError(
-        f"{file.name}: holds {requests} requests, but there are {rows} completions: each completion is joined with the "
-        "request in the same position"
+        f"{file.name}: holds {requests:,} requests, but there are {rows} completions: the two are joined in their order"
     )
 
 
