@@ -71,20 +71,12 @@ def test_format_of_a_file_is_recognised_and_its_first_row_read(name):
         ({"question": "q", "answer": "#### 4", "reference": "4"}, "tokur"),
         ({**MMLU, "reference": "C"}, "tokur"),
         ({"question": "q", "choices": [{"text": "a"}], "answer": "a"}, "tokur"),
-        ({"problem": "p"}, "tokur"),
-        ({"Body": "b", "question": "q"}, "tokur"),
-        ({"task_id": 1, "prompt": "p"}, "tokur"),
-        ({"messages": "text"}, "tokur"),
         ({"conversations": [{"role": "user"}]}, "tokur"),
-        ({"prompt": "p", "system": None}, "tokur"),
-        ({"doc_id": 0, "doc": {}, "arguments": []}, "tokur"),
-        ({"epoch": 1, "input": "q", "target": "t"}, "tokur"),
         ({"custom_id": "a", "body": {}}, "tokur"),
         ({"object": "chat.completion", "choices": None}, "tokur"),
         ({"messages": ASKED, "response": {"text": "7"}}, "messages"),
         ({"question": "q", "input": "x", "output": "a"}, "tokur"),
         ({"model": "m", "message": {"content": "7"}}, "tokur"),  # of Ollama, without done
-        ({"text": "t", "meta_info": "x"}, "tokur"),
         ({"instruction": "i", "input": "q", "output": "a"}, "alpaca"),
         ({"question": "q", "answer": "1", "metadata": {"source_dataset": "x"}}, "tokur"),
     ],
@@ -339,22 +331,18 @@ def test_openai_batch_is_joined_with_its_requests_by_id(tmp_path):
         read("gsm8k.jsonl", requests=str(requests))
 
 
-@pytest.mark.parametrize(
-    ("logprobs", "ids", "strings"),
-    [
+def test_logged_tokens_are_ids_strings_or_bytes(tmp_path):
+    for logprobs, ids, strings in (
         ({"content": [{"token": "H", "bytes": [72]}, {"token": "\\xc3", "bytes": [195]}]}, None, ["H", b"\xc3"]),
         ({"content": [{"token": "token_id:7"}, {"token": "token_id:12"}]}, [7, 12], None),
-        ({"tokens": ["H", "é"], "token_logprobs": [-1, -2]}, None, ["H", "é"]),
+        ({"tokens": ["H", "é", "bytes:\\xc3"], "token_logprobs": [-1, -2, -3]}, None, ["H", "é", b"\xc3"]),
         ({"content": [{"logprob": -1}]}, None, None),
-        (None, None, None),
-    ],
-)
-def test_logged_tokens_are_ids_strings_or_bytes(tmp_path, logprobs, ids, strings):
-    message = {"content": "\n\n4", "reasoning_content": "\n2+2\n"}
-    choice = {"message": message, "stop_reason": "five", "finish_reason": "stop", "logprobs": logprobs}
-    record = read_row(tmp_path, {"custom_id": "a", "response": {"body": {"choices": [choice]}}, "error": None})
-    assert (record.token_ids, record.token_strings) == (ids, strings)
-    assert (record.response, record.finish_reason) == ("<think>\n2+2\n</think>\n\n4", "stop_string")
+    ):
+        message = {"content": "\n\n4", "reasoning_content": "\n2+2\n"}
+        choice = {"message": message, "stop_reason": "five", "finish_reason": "stop", "logprobs": logprobs}
+        record = read_row(tmp_path, {"custom_id": "a", "response": {"body": {"choices": [choice]}}, "error": None})
+        assert (record.token_ids, record.token_strings) == (ids, strings)
+        assert (record.response, record.finish_reason) == ("<think>\n2+2\n</think>\n\n4", "stop_string")
 
 
 def test_tools_and_withheld_reasoning_of_anthropic_are_understood(tmp_path):

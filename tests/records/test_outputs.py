@@ -109,9 +109,8 @@ def test_select_finds_a_shell_that_leads_standard_output_into_the_input(mode, tm
 
 
 @pytest.mark.parametrize("kind", ["files", "folders"])
-@pytest.mark.parametrize("length", [6, 120])
-def test_replacing_gives_the_old_or_the_new_but_never_a_piece(kind, length, tmp_path):
-    target = tmp_path / kind / ("ü" * length)
+def test_replacing_gives_the_old_or_the_new_but_never_a_piece(kind, tmp_path):
+    target = tmp_path / kind / ("ü" * 120)
     inside = target / "piece" if kind == "folders" else target
 
     def make(place, text):

@@ -102,18 +102,17 @@ def choices(record: Record) -> Record:
     if not 1 < len(texts) == len(letters) == len(labels or letters):
         raise record.error(f'is no choices row: "{name}" has {len(texts)} choices, or not a label for each')
     lettered = "\n".join(f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True))
-    if isinstance(answer, int):
-        places = {answer} & set(range(len(texts)))
-        if labels is None:  # numbers may be the choices themselves
-            places |= {place for place, value in enumerate(values) if value == answer}
-    else:
-        places = {place for place, label in enumerate(labels or letters) if label == answer}
-        if key != "answerKey":  # which is always a label
-            places |= {place for place, text in enumerate(texts) if text == answer}
+    by_number = isinstance(answer, int)
+    by_value = labels is None if by_number else key != "answerKey"  # which is always a label
+    places = [
+        place
+        for place, (label, value) in enumerate(zip(labels or letters, values, strict=True))
+        if answer == (place if by_number else label) or (by_value and answer in (value, texts[place]))
+    ]
     if len(places) != 1 and answer not in ("", -1):  # where the answers of a test are kept secret
         which = "several" if places else f"none of the {len(texts)}"
         raise record.error(f'is no choices row: "{key}" is {json.dumps(answer)}, which is {which} of "{name}"')
-    question, reference = f"{record.text('question')}\n{lettered}", letters[places.pop()] if places else None
+    question, reference = f"{record.text('question')}\n{lettered}", letters[places[0]] if places else None
     return with_fields(record, question=question, reference=reference)
 
 
