@@ -356,6 +356,9 @@ def test_tools_and_withheld_reasoning_of_anthropic_are_understood(tmp_path):
     assert record.prompt == Prompt(
         messages=[{"role": "system", "content": "S"}, *ASKED], tools=[{"type": "function", "function": told}]
     )
+    search = {"name": "web_search", "type": "web_search_20250305"}
+    write_lines(asked, [{"messages": ASKED, "tools": [tool, search]}])
+    assert "has tools that are no functions" in message_of(read_row(tmp_path, row, requests=str(asked)))
 
 
 # --- logs of evaluation programs ---

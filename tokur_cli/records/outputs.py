@@ -11,7 +11,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TextIO
 
@@ -152,13 +152,12 @@ def writing_whole(path: str) -> Iterator[IO[str]]:
         with naming(STANDARD_OUTPUT):
             yield in_utf8(sys.stdout)
             sys.stdout.flush()
-    elif not is_replaced(path):
-        with naming(path), open(path, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-    else:
-        with naming(path), replacing(Path(os.path.realpath(path))) as new:  # noqa: SIM117 - in this order
-            with open(new, "w", encoding="utf-8", newline="\n") as file:
-                yield file
+        return
+    with naming(path), ExitStack() as stack:
+        place = Path(path)
+        if is_replaced(path):
+            place = stack.enter_context(replacing(Path(os.path.realpath(path))))
+        yield stack.enter_context(open(place, "w", encoding="utf-8", newline="\n"))
 
 
 def in_utf8(stream: TextIO) -> TextIO:
