@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.scores.polygraph import MATRICES, TEXTS
-from tokur_cli.scores.similarity import degree, eccentricity, jaccard_similarity
+from tokur_cli.scores.sets import degree, eccentricity, jaccard_similarity
 
 
 @st.composite

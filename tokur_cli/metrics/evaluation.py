@@ -244,7 +244,7 @@ class _Run:
                 elif metric.has_interval:
                     found.losses[name] = np.asarray(metric.of(probability, self.label))
                 elif len(questions):
-                    found.others[name] = Estimate(float(metric.of(probability[held], self.label[held])))
+                    found.others[name] = Estimate(float(np.mean(metric.of(probability[held], self.label[held]))))
         return found
 
     def results(self, scores: Mapping[str, _Score]) -> dict[str, ScoreResult]:

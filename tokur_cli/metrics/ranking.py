@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,8 +60,10 @@ class Ranking:
         from scipy.sparse import csr_array, hstack
 
         every = np.arange(len(label))
-        strata = [] if stratum is None else [np.flatnonzero(stratum == s) for s in range(stratum.max(initial=-1) + 1)]
-        tables = []
+        strata = (
+            [] if stratum is None else [np.flatnonzero(stratum == s) for s in range(int(stratum.max(initial=-1)) + 1)]
+        )
+        tables: list[Any] = []
         for values, those in [(confidence, every), (label, every), *((confidence, those) for those in strata)]:
             group = _groups(-values[those], most_groups)
             shape = (len(label), int(group.max(initial=-1)) + 1)

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.quantity import Orientation, Quantity
 from tokur_cli.scores.quantities import OF_DRAWS, ON_DEMAND, QUANTITIES
-from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
-from tokur_cli.scores.similarity import Array, degree, eccentricity
+from tokur_cli.scores.sets import Array, degree, eccentricity, eigen_score, semantic_entropy, sentence_sar
 
 Features = Mapping[str, npt.NDArray[Any]]
 """What the scores of one response are computed from, by name.
