@@ -60,11 +60,11 @@ class Ranking:
         from scipy.sparse import csr_array, hstack
 
         every = np.arange(len(label))
-        strata = (
-            [] if stratum is None else [np.flatnonzero(stratum == s) for s in range(int(stratum.max(initial=-1)) + 1)]
-        )
+        rankings = [(confidence, every), (label, every)]
+        if stratum is not None:
+            rankings += [(confidence, np.flatnonzero(stratum == number)) for number in range(LENGTH_STRATA)]
         tables: list[Any] = []
-        for values, those in [(confidence, every), (label, every), *((confidence, those) for those in strata)]:
+        for values, those in rankings:
             group = _groups(-values[those], most_groups)
             shape = (len(label), int(group.max(initial=-1)) + 1)
             tables += [csr_array((of, (those, group)), shape=shape) for of in (np.ones(len(those)), label[those])]
