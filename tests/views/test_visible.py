@@ -15,7 +15,7 @@ any_text = st.text(alphabet=st.characters(exclude_categories=[])) | st.text(
 
 
 @given(any_text)
-def test_units_cover_the_text_in_order(text):
+def test_glyphs_cover_the_text_in_order(text):
     at = 0
     for glyph in glyphs(text):
         assert glyph.start == at
@@ -25,7 +25,7 @@ def test_units_cover_the_text_in_order(text):
 
 
 @given(any_text)
-def test_nothing_drawn_is_a_control_code_or_cannot_be_written(text):
+def test_picture_has_no_control_code_and_can_be_written(text):
     shown = picture(text)
     shown.encode()
     for char in shown:
@@ -61,12 +61,12 @@ def test_nothing_drawn_is_a_control_code_or_cannot_be_written(text):
         ("x\U000e0041", "x⟨U+E0041⟩"),
     ],
 )
-def test_what_is_drawn(text, shown):
+def test_picture_of_what_is_hidden_or_joined(text, shown):
     assert picture(text) == shown
 
 
 @given(any_text.map(picture), st.integers(1, 30), st.booleans())
-def test_a_shortened_picture_fits(text, width, keep_end):
+def test_shorten_fits_a_picture(text, width, keep_end):
     short = shorten(text, width, keep_end=keep_end)
     assert wcswidth(short) <= width or wcswidth(text) <= width
     assert short == text or (short.startswith("…") if keep_end else short.endswith("…"))

@@ -174,7 +174,7 @@ class _Selection:
         for gathered in gathering.questions.values():
             question = gathered.question
             drawn, duplicates = gathered.without_duplicates()
-            self.notes.look_at(question.name, drawn, duplicates)
+            self.notes.look_at(gathered, drawn, duplicates)
             classes = answer_classes([response.answer for response in drawn], labelling.equivalence)
             choice = choose([response.confidence for response in drawn], classes.labels, self.rule)
             certainty, answers = self._certainty(question, drawn, choice)
@@ -273,8 +273,9 @@ def _verdicts(
     drawn: list[Candidate], classes: AnswerClasses, choice: Choice | None, answers: bool
 ) -> dict[int, dict[str, Any]]:
     """Return what became of the drawn responses, by where their text is."""
-    names = [None if label is None else classes.representatives[label] for label in classes.labels]
-    verdicts = [_verdict(response, drawn=True, name=name) for response, name in zip(drawn, names, strict=True)]
+    verdicts = [_verdict(response, drawn=True) for response in drawn]
+    for verdict, label in zip(verdicts, classes.labels, strict=True):
+        verdict["class"] = None if label is None else classes.representatives[label]
     if choice is not None:
         for rank, index in enumerate(choice.ranking, start=1):
             verdicts[index]["rank"] = rank
@@ -284,7 +285,7 @@ def _verdicts(
     return {response.offset: verdict for response, verdict in zip(drawn, verdicts, strict=True)}
 
 
-def _verdict(response: Candidate, *, drawn: bool, name: str | None = None) -> dict[str, Any]:
+def _verdict(response: Candidate, *, drawn: bool) -> dict[str, Any]:
     """Return what ``--records`` writes of a response before it is known whether it is kept or chosen."""
-    unknown = {"class": name, "rank": None, "chosen": False}
+    unknown = {"class": None, "rank": None, "chosen": False}
     return {"drawn": drawn, "kept": False, "weight": 0.0, "answer": response.answer, **unknown}

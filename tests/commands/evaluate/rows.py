@@ -27,10 +27,6 @@ def many(count=200, seed=0, names=("eu", "ll"), **fields):
         yield {"id": f"q{number}", "correct": correct, **fields, "tokur": {"schema": 1, "scores": scores}}
 
 
-def answered(number, answer, reference="7", **fields):
-    return scored(number, 0.1 * number, response=f"The answer is {answer}.", reference=reference, **fields)
-
-
 STEPS = ("First, 2 + 2 = 4. ", "So 4 x 3 = 13. ", "The answer is 13.")
 
 

@@ -26,7 +26,7 @@ def test_heatmap_the_scale_is_that_of_the_whole_input_whatever_is_shown(run_toku
     everything = np.concatenate([record["tokur"]["tokens"]["eu"] for record in real()])
     end = np.quantile(everything, 0.99, method="lower")
     legends = []
-    for choice in ([], ["--id", "word-004"], ["--only", "correct"], ["--limit", 1], ["--compare"]):
+    for choice in ([], ["--id", "word-004"], ["--only", "correct"], ["--limit", 1, "--by", "EU"], ["--compare"]):
         _, out, _ = run_tokur("heatmap", SCORED, *choice)
         legends.append(out.split("── ")[0].split("Lena has 8 books and")[0])
     assert len(set(legends)) == 1

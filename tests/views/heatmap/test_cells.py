@@ -27,7 +27,7 @@ def responses(draw):
 
 
 @given(responses())
-def test_every_token_lies_in_a_cell_and_every_cell_of_text_in_its_tokens(response):
+def test_cells_have_every_token_and_their_text_lies_in_its_tokens(response):
     text, spans = response
     cells = cells_of(text, spans)
     assert {token for cell in cells for token in cell.tokens} == set(range(len(spans)))
@@ -43,7 +43,7 @@ def test_every_token_lies_in_a_cell_and_every_cell_of_text_in_its_tokens(respons
 
 
 @given(texts, st.integers(16, 60))
-def test_lines_join_to_what_is_shown_and_keep_to_the_width(text, width):
+def test_wrap_gives_lines_that_join_to_what_is_shown_and_keep_to_the_width(text, width):
     cells = cells_of(text, [(index, index + 1) for index in range(len(text))])
     lines = wrap(cells, width)
     assert "".join(run.text for runs in lines for run in runs) == "".join(cell.shown for cell in cells)
@@ -55,7 +55,7 @@ def test_lines_join_to_what_is_shown_and_keep_to_the_width(text, width):
             )
 
 
-def test_tokens_of_one_character_make_one_cell_with_the_least_certain_value():
+def test_cells_of_one_character_have_the_value_of_its_least_certain_token():
     response = view_samples.EU
     cells = cells_of("x👍y", [(0, 1), (1, 2), (1, 2), (1, 2), (2, 3)])
     assert [(cell.text, list(cell.tokens)) for cell in cells] == [("x", [0]), ("👍", [1, 2, 3]), ("y", [4])]
@@ -64,13 +64,13 @@ def test_tokens_of_one_character_make_one_cell_with_the_least_certain_value():
     assert cells[1].value([0.1, None, None, None, 0.1], response) is None
 
 
-def test_tokens_without_text_are_drawn_where_they_stand():
+def test_cells_of_tokens_without_text_stand_where_these_are():
     cells = cells_of("ab", [(0, 0), (0, 1), (1, 1), (1, 1), (1, 2), (2, 2)])
     assert "".join(cell.shown for cell in cells) == "∎a∎∎b∎"
     assert [list(cell.tokens) for cell in cells] == [[0], [1], [2], [3], [4], [5]]
 
 
-def test_lines_break_behind_spaces_beside_wide_characters_and_at_newlines():
+def test_wrap_breaks_behind_spaces_beside_wide_characters_and_at_newlines():
     text = "one two three four\nfive日本語日本語日本語日本"
     lines = wrap(cells_of(text, [(0, len(text))]), 16)
     assert ["".join(run.text for run in runs) for runs in lines] == [

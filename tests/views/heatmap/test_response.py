@@ -23,7 +23,7 @@ def test_context_fits_and_shows_newlines():
     assert middle == " three"
 
 
-def test_least_certain_step_goes_by_sums_where_tokens_add_doubt_and_else_by_means():
+def test_least_certain_step_goes_by_sums_where_tokens_add_up_and_else_by_means():
     """A confidence that grows with each token is compared by its mean; a step that lacks a value is not compared."""
     for quantity, pairs, least in (
         (view_samples.EU, ((0.4, 0.1), (0.3, 0.15), (None, None)), 0),

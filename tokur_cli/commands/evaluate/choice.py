@@ -39,8 +39,6 @@ def wanted_scores(options: EvaluationOptions) -> Wanted:
 
 
 def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
-    if options.versus is not None and options.versus not in CATALOGUE:
-        raise UsageError(f"--versus {options.versus}: there is no such score{there_are(CATALOGUE, options.versus)}")
     names = ",".join((options.scores or ALL, *(name for name in baselines(options) if name in CATALOGUE)))
     return {score.name: score.orientation for score in choose_scores(names)}
 

@@ -22,7 +22,7 @@ from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.outputs import check_target, writing_whole
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.scores.calibration import P_CORRECT
-from tokur_cli.scores.catalogue import CATALOGUE
+from tokur_cli.scores.catalogue import CATALOGUE, score_named
 from tokur_cli.views.tables import latex, print_table, table_console
 
 COMMAND = "evaluate"
@@ -42,6 +42,8 @@ def evaluate(
 
     Or certify a threshold (``--certify``).
     """
+    if options.versus is not None and options.level != "step":
+        options = replace(options, versus=score_named(options.versus, "--versus").name)
     fitting = _fitting(options, fit, target)
     questions = None if certify.risk is None else LabelledQuestions(fit.by)
     learner = fitting or questions

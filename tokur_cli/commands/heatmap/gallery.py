@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tokur_cli.commands.options.heatmap import ChoiceOptions
-from tokur_cli.records.errors import TokurError, UsageError, there_are
+from tokur_cli.records.errors import TokurError
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.views.heatmap.response import HeatmapResponse
 
@@ -18,8 +19,13 @@ class Gallery:
     """
 
     def __init__(self, choice: ChoiceOptions) -> None:
+        self._orientation: Orientation = "uncertainty"
+        if choice.by:
+            from tokur_cli.scores.catalogue import score_named  # has its functions with it, and so needs numpy
+
+            by = score_named(choice.by, "--by")
+            choice, self._orientation = replace(choice, by=by.name), by.orientation
         self.choice = choice
-        self._orientation = _orientation_of(choice.by) if choice.by else "uncertainty"
         self._chosen: list[HeatmapResponse] = []
         self._offered = 0
         self._has_label = self._has_score = False
@@ -92,11 +98,3 @@ class Gallery:
         if score is None:
             return math.inf
         return -score if self._orientation == "uncertainty" else score
-
-
-def _orientation_of(score: str) -> Orientation:
-    from tokur_cli.scores.catalogue import CATALOGUE  # has its functions with it, and so needs numpy
-
-    if score not in CATALOGUE:
-        raise UsageError(f"--by {score}: there is no such score{there_are(CATALOGUE, score)}")
-    return CATALOGUE[score].orientation

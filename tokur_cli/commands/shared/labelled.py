@@ -69,7 +69,7 @@ class Labeller:
             else:
                 yield item
 
-    def read(self, items: Iterable[Record | RecordError], window: int = WINDOW) -> Iterator[Labelled | Refused]:
+    def read(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled | Refused]:
         """Yield the records with their labels, and the bad ones, in order; so many are labelled together."""
 
         def taken() -> Iterator[Labelled | Refused | None]:
@@ -80,7 +80,7 @@ class Labeller:
                     yield None  # those after it wait until it is known whether bad ones are skipped
 
         batches: Iterator[list[Labelled | Refused]]
-        batches = windows(taken(), itertools.repeat(window), bytes_of=lambda one: size_of(one.record))
+        batches = windows(taken(), itertools.repeat(WINDOW), bytes_of=lambda one: size_of(one.record))
         for batch in batches:
             self._settle([one for one in batch if isinstance(one, Labelled)])
             yield from batch

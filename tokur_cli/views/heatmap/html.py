@@ -122,8 +122,14 @@ def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, 
         ),
         "scores": [_scores_data(leading), _scores_data(others)],
         "length": len(response.response),
-        "uncertainties": [response.sums[scale.quantity.name].uncertainty(scale.quantity) for scale in scales],
+        "uncertainties": [_order(response, scale) for scale in scales],
     }
+
+
+def _order(response: HeatmapResponse, scale: Scale) -> float | None:
+    """Return what responses are ordered by, to seven figures."""
+    value = response.sums[scale.quantity.name].uncertainty(scale.quantity)
+    return None if value is None else float(f"{value:.7g}")
 
 
 def _scores_data(scores: Mapping[str, float | None]) -> list[list[str]]:
