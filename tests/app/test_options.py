@@ -46,10 +46,10 @@ def test_option_mistakes_are_one_line(run_tokur, line, said):
     assert run_tokur(*line.split(" ")) == (2, "", f"{said}\n")
 
 
-@pytest.mark.parametrize("words", [["--set", "max_line=9"], ["--set=max_line=9"]])
+@pytest.mark.parametrize("words", [["--set", "max_line=1"], ["--set=max_line=1"]])
 def test_option_that_is_rare_is_given_by_set(run_tokur, tmp_path, words):
-    path = write_lines(tmp_path / "in.jsonl", [{"response": "a"}])
-    assert "is longer than 9 bytes" in run_tokur("select", path, *words)[2]
+    path = write_lines(tmp_path / "in.jsonl", [{"response": "a" * 10**6}])
+    assert "is longer than 1 MB" in run_tokur("select", path, *words)[2]
 
 
 def test_option_from_python_is_checked_as_on_the_command_line(tiny_folder):

@@ -25,6 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
+    epilog="tokur COMMAND -h shows examples and the options that most people need, tokur COMMAND --help all of them.",
 )
 
 

@@ -16,16 +16,15 @@ from tokur_cli.commands.options.heatmap import ChoiceOptions, PictureOptions, Sc
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.marks import Excludes, Needs, Reads
 from tokur_cli.commands.options.model import BackendOptions, DecodingOptions, ModelOptions, PromptOptions
-from tokur_cli.commands.options.perturb import KeepOptions, StrengthOptions
+from tokur_cli.commands.options.perturb import PerturbOptions
 from tokur_cli.commands.options.scoring import (
     BaselineOptions,
-    LoggedOptions,
     PosteriorOptions,
     SamplingOptions,
     ScoringOptions,
 )
 from tokur_cli.commands.options.select import SelectOptions
-from tokur_cli.commands.options.streams import DryRunOptions, InputOptions, RecordOutput, ResumableOutput
+from tokur_cli.commands.options.streams import InputOptions, RecordOutput, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
@@ -72,9 +71,8 @@ def perturb(
     *,
     responses: TrialResponses = None,
     model: ModelOptions,
-    keep: KeepOptions,
     posterior: Annotated[PosteriorOptions, Without("folder", "sigma")],
-    strength: StrengthOptions,
+    options: PerturbOptions,
     sampling: SamplingOptions,
     labels: Annotated[LabelOptions, Without("allow_code_execution", "unsafe_code_execution")],
     prompts: PromptOptions,
@@ -84,13 +82,13 @@ def perturb(
 
     Writes a record for each perturbed matrix; with --sweep or --calibrate, for each strength that was tried.
     """
-    tries = strength.sweep is not None or strength.calibrate is not None
+    tries = options.sweep is not None or options.calibrate is not None
     from tokur_cli.commands.perturb.command import perturb as run
     from tokur_cli.commands.shared.prompts import PromptForm
 
-    scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=strength.first_sigma))
+    scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=options.first_sigma))
     source_of_trials = replace(source, path=input_path(responses)) if tries else None
-    run(model, PromptForm(prompts), scoring, source_of_trials, strength, labels, keep)
+    run(model, PromptForm(prompts), scoring, source_of_trials, options, labels)
 
 
 def generate(
@@ -116,8 +114,7 @@ def generate(
     scoring: Annotated[ScoringOptions, Excludes("--guide", but=_OF_GUIDED)],
     baselines: BaselineOptions,
     workers: WorkerOptions,
-    target: Annotated[ResumableOutput, Excludes("--over=samples", but=("path", "force"))],
-    dry_run: DryRunOptions,
+    target: Annotated[ResumableOutput, Excludes("--over=samples", but=("path", "force", "dry_run"))],
     prompts: PromptOptions,
     source: Annotated[InputOptions, Without("response_field", "requests")],
 ) -> None:
@@ -133,7 +130,7 @@ def generate(
     scoring = scoring.together(engine, posterior, baselines)
     from tokur_cli.commands.generate.command import GenerateWork
 
-    _carry_out(GenerateWork.of(model, prompts, decoding, scoring, score=score), source, workers, target, dry_run)
+    _carry_out(GenerateWork.of(model, prompts, decoding, scoring, score=score), source, workers, target)
 
 
 def score(
@@ -146,30 +143,33 @@ def score(
     baselines: BaselineOptions,
     workers: WorkerOptions,
     target: ResumableOutput,
-    dry_run: DryRunOptions,
     prompts: PromptOptions,
     source: InputOptions,
-    logged: LoggedOptions,
+    from_logprobs: Annotated[
+        bool,
+        typer.Option(
+            "--from-logprobs",
+            metavar="",
+            help="Score without a model, by logged log-probabilities.",
+            rich_help_panel="Input",
+        ),
+    ] = False,
 ) -> None:
     """Score responses: how unsure is the model of each token? Adds total, aleatoric and epistemic uncertainty.
 
     A record gains these of each token, and scores of the whole response.
     """
     source = replace(source, path=input_path(responses))
-    if logged.from_logprobs:
-        if dry_run.dry_run:
-            from tokur_cli.commands.session.dry_run import dry_run as count
+    if from_logprobs and not target.dry_run:
+        from tokur_cli.commands.score.logged import score_logged
 
-            count(source, None)
-        else:
-            from tokur_cli.commands.score.logged import score_logged
-
-            score_logged(source, scoring, target)
+        score_logged(source, scoring, target)
         return
     from tokur_cli.commands.score.work import ScoreWork
 
-    work = ScoreWork.of(model, prompts, scoring.together(engine, posterior, baselines))
-    _carry_out(work, source, workers, target, dry_run)
+    scoring = scoring.together(engine, posterior, baselines)
+    work = None if from_logprobs else ScoreWork.of(model, prompts, scoring)
+    _carry_out(work, source, workers, target)
 
 
 def select(
@@ -195,7 +195,7 @@ def select(
 def evaluate(
     *,
     scored: ScoredFiles = None,
-    options: EvaluationOptions,
+    options: Annotated[EvaluationOptions, Excludes("--certify", but=("difficulty_from", "repeats", "keep", "stop_at"))],
     labels: LabelOptions,
     fit: FitOptions,
     certify: CertifyOptions,
@@ -235,10 +235,8 @@ def heatmap(
     run(source, scaling, choice, labels, picture)
 
 
-def _carry_out(
-    work: Work, source: InputOptions, workers: WorkerOptions, target: ResumableOutput, dry_run: DryRunOptions
-) -> None:
-    if dry_run.dry_run:
+def _carry_out(work: Work | None, source: InputOptions, workers: WorkerOptions, target: ResumableOutput) -> None:
+    if work is None or target.dry_run:
         from tokur_cli.commands.session.dry_run import dry_run as count
 
         count(source, work)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the short help or the whole one."""
-        formatter.write("\n".join(_help_of_command(self, ctx, formatter.width)))
+        formatter.write("\n".join(_lines(self, ctx, formatter.width)))
 
 
 class Group(TyperGroup):
@@ -75,45 +75,37 @@ class Group(TyperGroup):
             ctx.exit(UsageError.exit_code)
         return super().parse_args(ctx, args)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write what the commands do."""
-        width = formatter.width
-        purposes = [(name, command.get_short_help_str()) for name, command in self.commands.items()]
-        lines = [*_head(ctx, width, (self.help or "").replace("\n\n", " "), "COMMAND [OPTIONS] [FILE]")]
-        lines += [*_section("Commands", purposes, width), *_section("Options", _records(self.params, ctx), width), ""]
-        lines += _wrapped("tokur COMMAND -h shows examples and the options that most people need,", width)
-        formatter.write("\n".join([*lines, "tokur COMMAND --help all of them."]))
 
-
-def _help_of_command(command: Command, ctx: Any, width: int) -> Iterator[str]:
-    purpose, *details = command.help.split("\n\n") if command.help else [""]
+def _lines(command: Command, ctx: Any, width: int) -> Iterator[str]:
+    """Yield the lines of a command's help."""
+    purpose, *details = (command.help or "").split("\n\n")
     arguments = [option for option in command.params if option.param_type_name == "argument"]
-    yield from _head(ctx, width, purpose, " ".join(["[OPTIONS]", *map(_placeholder, arguments)]))
-    yield from ("", "Examples:")
+    usage = " ".join([ctx.command_path, "[OPTIONS]", *map(_placeholder, arguments)])
+    yield from (*_wrapped(purpose, width), "", f"Usage: {usage}", "", "Examples:")
     for example in command.brief.examples:
         *lines, last = _wrapped(example, width - 2, "  ", "      ")
         yield from (*(f"{line} \\" for line in lines), last)
     if ctx.meta.get(_SHORT):
         flags = {flag: option for option in command.params for flag in option.opts}
         chosen = [*arguments, *(flags[name] for name in command.brief.options)]
-        yield from _section("Options", _records(chosen, ctx, short=True), width)
+        yield from _section("Options", [_row(option, ctx, short=True) for option in chosen], width)
         count = len(command.params) - len(arguments)
         yield from ("", f"{ctx.command_path} --help explains all {count} options.")
         return
     for paragraph in details:
         yield from ("", *_wrapped(_filled(paragraph), width))
-    panels: dict[str, list[Any]] = {}
+    panels: dict[str, list[tuple[str, str]]] = {}
     for option in command.params:
-        title = "Arguments" if option in arguments else "Options"
-        panels.setdefault(getattr(option, "rich_help_panel", None) or title, []).append(option)
+        title = "Arguments" if option in arguments else getattr(option, "rich_help_panel", None) or "Options"
+        rows = panels.setdefault(title, [])
+        term, text = _row(option, ctx)
+        if rows and rows[-1][1] == text:  # options that are explained together
+            before, metavar = rows.pop()[0].rsplit(" ", 1)
+            term = f"{before}, {term.removesuffix(metavar).strip()} {metavar}"
+        rows.append((term, text))
     for title in sorted(panels, key=lambda title: title == RARE):
-        yield from _section(title, _records(panels[title], ctx, short=title == RARE), width)
+        yield from _section(title, panels[title], width)
     yield from ("", f"{ctx.command_path} -h prints the short help.")
-
-
-def _head(ctx: Any, width: int, purpose: str, taken: str) -> Iterator[str]:
-    """Yield what a command is for, and how it is called."""
-    yield from (*_wrapped(purpose, width), "", f"Usage: {ctx.command_path} {taken}")
 
 
 def _filled(paragraph: str) -> str:
@@ -125,45 +117,29 @@ def _filled(paragraph: str) -> str:
     return paragraph.format(metrics=explained(of_spans=False), span_metrics=explained(of_spans=True))
 
 
-def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterator[str]:
+def _section(title: str, rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
     """Yield a title and the rows below it: terms with their texts beside them, or below where a term is long."""
-    rows = list(rows)
     column = 4 + max((len(term) for term, _ in rows if len(term) <= _BESIDE), default=4)
     yield from ("", f"{title}:")
     for term, text in rows:
-        terms, lines = _wrapped(term, width - 2), _wrapped(text, width, " " * column)
-        beside = lines.pop(0)[len(term) + 2 :] if lines and len(term) + 4 <= column else ""
-        yield from (f"  {line}{beside}" for line in terms)
-        yield from lines
+        if len(term) + 4 <= column:
+            yield from _wrapped(text, width, f"  {term}".ljust(column), " " * column)
+        else:
+            yield from (*_wrapped(term, width, "  "), *_wrapped(text, width, " " * column))
 
 
-def _records(parameters: Iterable[Any], ctx: Any, *, short: bool = False) -> list[tuple[str, str]]:
-    """Return how options and arguments are given, and what each does; those with the same text share a row.
-
-    Args:
-        parameters: click's.
-        ctx: click's.
-        short: in a sentence, with the default.
-    """
-    rows: dict[str, str] = {}
-    for parameter in parameters:
-        term, found = parameter.get_help_record(ctx)
-        text = parameter.help or ""
-        extra = found.removeprefix(text).replace("\\[", "[")  # the default and the range; some versions escape it
-        extra = re.sub(r"default: \(([^()]*)\)", r"default: \1", extra)  # words in place of a value
-        extra = re.sub(r"(?:; )?[\d.e-]*<?=?x[<>]=[\d.e-]+", "", extra).replace("[]", "")
-        if short:
-            text, *others = _SENTENCE_END.split(text)
-            defaults = [other for other in others if other.startswith("Default: ")]
-            extra = " ".join([*defaults, *(f"[{default}]" for default in re.findall(r"default: [^;\]]*", extra))])
-        text = f"{text} {extra}".strip()
-        term = " ".join(term.split()).removeprefix(f"{SET} ")
-        if parameter.param_type_name == "argument":
-            term = _placeholder(parameter)
-        elif text in rows:
-            term = f"{rows[text].removesuffix(' ' + term.partition(' ')[2])}, {term}"
-        rows[text] = term
-    return [(term, text) for text, term in rows.items()]
+def _row(parameter: Any, ctx: Any, *, short: bool = False) -> tuple[str, str]:
+    """Return how an option or argument is given, and what it does, with its default; if ``short``, in a sentence."""
+    text = parameter.help or ""
+    if short:
+        first, *others = _SENTENCE_END.split(text)
+        text = " ".join([first, *(other for other in others if other.startswith("Default: "))])
+    if parameter.param_type_name == "argument":
+        return _placeholder(parameter), text
+    default = parameter.show_default if isinstance(parameter.show_default, str) else parameter.default
+    if default is not None and default is not False and default != []:
+        text = f"{text} [default: {default}]"
+    return parameter.get_help_record(ctx)[0].removeprefix(f"{SET} "), text
 
 
 def _placeholder(argument: Any) -> str:
@@ -173,7 +149,7 @@ def _placeholder(argument: Any) -> str:
 def _wrapped(text: str, width: int, first: str = "", others: str | None = None) -> list[str]:
     """Return the lines of a text, in which no option's name is broken."""
     return textwrap.wrap(
-        " ".join(text.split()),
+        text,
         width,
         initial_indent=first,
         subsequent_indent=first if others is None else others,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
@@ -14,9 +13,9 @@ from tokur_cli.app.commands import generate, score
 from tokur_cli.app.groups import SET, parser_of
 from tokur_cli.commands.generate.command import GenerateWork
 from tokur_cli.commands.heatmap.notebook import picture_of
-from tokur_cli.commands.options.marks import Alone, marks_of, names_of
+from tokur_cli.commands.options.marks import names_of
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.options.streams import DryRunOptions, InputOptions, ResumableOutput
+from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.score.work import ScoreWork
 from tokur_cli.commands.session.model import load
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 _SOURCE = "records"  # what stands before a record's number in its error
 _OF_COMMAND_LINE = {
-    *(one.name for group in (InputOptions, ResumableOutput, WorkerOptions, DryRunOptions) for one in fields(group)),
+    *(one.name for group in (InputOptions, ResumableOutput, WorkerOptions) for one in fields(group)),
     "from_logprobs",
     "question",
 }
@@ -163,27 +162,21 @@ def filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         UsageError: there is no such option, or it cannot have this value.
     """
     parser, groups = parser_of(command)
-    options_of = {names_of(one)[0]: one for one in groups.parameters if one.name not in _OF_COMMAND_LINE}
-    named = {
-        name.removeprefix(SET).strip("- ").replace("-", "_"): one for name, one in options_of.items() if name[0] == "-"
-    }
-    if unknown := [name for name in options if name not in named]:
-        choices = ", ".join(named)
-        raise UsageError(f"tokur {command.__name__} has no option {unknown[0]} from Python; there are: {choices}")
-    asked = {name: value for name, value in options.items() if value is not None and value is not False}
-    given = {named[name].name: _typed(named[name], value) for name, value in asked.items()}
-    context = parser.context_class(parser, info_name=command.__name__)
+    flags = {names_of(one)[0]: one for one in groups.parameters if one.name not in _OF_COMMAND_LINE}
+    named = {flag.removeprefix(SET).strip("- ").replace("-", "_"): flag for flag in flags if flag[0] == "-"}
+    words = []
+    for name, value in options.items():
+        if name not in named:
+            choices = ", ".join(named)
+            raise UsageError(f"tokur {command.__name__} has no option {name} from Python; there are: {choices}")
+        flag, default = named[name], flags[named[name]].default
+        texts = [str(one) for one in (value if isinstance(value, list | tuple) else [value])]
+        if value is True:
+            words.append(flag)
+        elif value is not None and value is not False:
+            words += [f"{flag}={text}" for text in (texts if isinstance(default, list) else [",".join(texts)])]
     try:
-        for parameter in parser.params:
-            parameter.handle_parse_result(context, given, [])
+        context = parser.make_context(command.__name__, words)
     except Exception as error:
         raise UsageError(usage_message(error)) from None
     return groups.fill(context)
-
-
-def _typed(option: inspect.Parameter, value: Any) -> Any:
-    """Return a value as a command line gives it: a text, or texts; True for a flag."""
-    if value is True:
-        return next((mark.value for mark in marks_of(option, Alone)), True)
-    texts = [str(one) for one in (value if isinstance(value, list | tuple) else [value])]
-    return texts if isinstance(option.default, list) else ",".join(texts)

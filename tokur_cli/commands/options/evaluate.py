@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from typer import Option
 
@@ -18,10 +19,22 @@ from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
 from tokur_cli.selection.voting import Keep, parse_keep
 
-_NOT_CERTIFIED = (
-    *("--scores", "--level", "--bootstrap", "--versus", "--group-by", "--difficulty", "--scaling", "--seed"),
-    *("--fit", "--as=latex", "--plot"),
-)
+T = TypeVar("T", int, float)
+
+
+def _numbers(
+    option: str, text: str | None, kind: Callable[[str], T], may_be: Callable[[T], bool], wanted: str
+) -> tuple[T, ...]:
+    """Return an option's numbers, ascending; none where it is not given."""
+    if text is None:
+        return ()
+    try:
+        found = sorted({kind(number) for number in text.split(",")})
+    except ValueError:
+        found = []
+    if not found or not all(map(may_be, found)):
+        raise UsageError(f"{option} {text}: give {wanted}")
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -82,30 +95,19 @@ class EvaluationOptions:
     @property
     def grouping(self) -> str | None:
         """What the groups are made by, in words; None without groups."""
-        return self.group_by if self.difficulty is None else f"wrong samples of {self.difficulty}"
+        return self.group_by if self.difficulty is None else f"incorrect samples of {self.difficulty}"
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The values of N for scaling, ascending; empty for none."""
-        if self.scaling is None:
-            return ()
-        sizes = [size.strip() for size in self.scaling.split(",") if size.strip()]
-        if not sizes or not all(size.isdecimal() and int(size) > 0 for size in sizes):
-            raise UsageError(f"--scaling {self.scaling}: give numbers of responses, such as 16,32,64")
-        return tuple(sorted({int(size) for size in sizes}))
+        wanted = "numbers of responses, such as 16,32,64"
+        return _numbers("--scaling", self.scaling, int, lambda size: size > 0, wanted)
 
     @property
     def levels(self) -> tuple[float, ...]:
         """The probabilities at which a vote is settled, ascending; empty for none."""
-        if self.stop_at is None:
-            return ()
-        try:
-            found = sorted({float(level) for level in self.stop_at.split(",")})
-        except ValueError:
-            found = []
-        if not found or not all(0.5 < level < 1 for level in found):
-            raise UsageError(f"--stop-at {self.stop_at}: give probabilities between 0.5 and 1, such as 0.9,0.95")
-        return tuple(found)
+        wanted = "probabilities between 0.5 and 1, such as 0.9,0.95"
+        return _numbers("--stop-at", self.stop_at, float, lambda level: 0.5 < level < 1, wanted)
 
     @property
     def kept(self) -> Keep:
@@ -155,7 +157,7 @@ class CertifyOptions:
             help="Find the threshold of a score above which at most this share of the answers given is incorrect, for "
             "select --certificate. 5% takes 59 labelled questions, more with errors.",
         ),
-        Excludes(*_NOT_CERTIFIED),
+        Excludes("--fit", "--as=latex", "--plot"),
     ] = None
     confidence: Annotated[
         float,

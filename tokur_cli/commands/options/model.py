@@ -12,7 +12,6 @@ from typer import Option
 from tokur_cli.commands.options.guided import Guidance
 from tokur_cli.commands.options.marks import Excludes, Rare, Reads, share
 from tokur_cli.engine.model.request import ModelRequest, Offload
-from tokur_cli.records.errors import UsageError
 
 _TEMPLATES = ("chat", "raw", "math")
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -127,19 +126,10 @@ class PromptOptions:
         str | None, Reads(), Option(metavar="FILE", help="JSONL of worked examples before the question.")
     ] = None
     date: Annotated[
-        str | None, Rare(), Option(metavar="YYYY-MM-DD", help="A chat template's today. Default: 2024-07-26.")
+        datetime | None,
+        Rare(),
+        Option(formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="A chat template's today. Default: 2024-07-26."),
     ] = None
-
-    def __post_init__(self) -> None:
-        _ = self.day
-
-    @property
-    def day(self) -> datetime | None:
-        """The date, parsed."""
-        try:
-            return None if self.date is None else datetime.strptime(self.date, "%Y-%m-%d")
-        except ValueError:
-            raise UsageError(f"--set date={self.date}: is no date such as 2024-07-26") from None
 
 
 @dataclass(frozen=True)

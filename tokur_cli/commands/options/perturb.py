@@ -16,8 +16,8 @@ CALIBRATION_RESPONSES = 64
 
 
 @dataclass(frozen=True)
-class StrengthOptions:
-    """Which strengths of the perturbation are tried, and on how many responses."""
+class PerturbOptions:
+    """Which strengths of the perturbation are tried, and where a posterior is kept; None is nowhere."""
 
     panel: ClassVar[str] = "Strength"
 
@@ -36,6 +36,17 @@ class StrengthOptions:
             help=f"Find the largest strength with at most this KL(p_0 ‖ p_m) a token, in nats. Alone: {MOST_KL:g}.",
         ),
     ] = None
+    folder: Annotated[
+        str | None,
+        Writes(folder=True),
+        Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Folder to keep the posterior in, its draws as LoRA adapters.",
+            rich_help_panel="Output",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         parse_sigma(self.sigma, or_auto=True)
@@ -52,16 +63,3 @@ class StrengthOptions:
         """The posterior's ``--sigma``: where strengths are tried, auto is the paper's, where the trials begin."""
         tries = self.sweep is not None or self.calibrate is not None
         return str(PosteriorSettings.sigma) if tries and self.sigma == AUTO else self.sigma
-
-
-@dataclass(frozen=True)
-class KeepOptions:
-    """Where a posterior is kept; None is nowhere."""
-
-    panel: ClassVar[str] = "Output"
-
-    folder: Annotated[
-        str | None,
-        Writes(folder=True),
-        Option("--output", "-o", metavar="DIR", help="Folder to keep the posterior in, its draws as LoRA adapters."),
-    ] = None

@@ -97,13 +97,9 @@ class PosteriorOptions:
         return None if self.kept is None else NamedModel(self.kept.model, self.kept.base)
 
 
-_BATCH_TOKENS = {"cpu": 4096}
-_ACCELERATOR_BATCH_TOKENS = 65536
-
-
 def default_batch_tokens(device: str) -> int:
     """Return how many positions, all draws counted, a batch has on a kind of device."""
-    return _BATCH_TOKENS.get(device, _ACCELERATOR_BATCH_TOKENS)
+    return 4096 if device == "cpu" else 65536
 
 
 @dataclass(frozen=True)
@@ -224,7 +220,9 @@ class BaselineOptions:
         ),
     ] = "attempts"
     attempts: Annotated[int, Option(min=2, metavar="K", help="K, attempts to verify a response.")] = 10
-    attempt_temperature: Annotated[float, Rare(), Option(metavar="NUMBER", help="Of the attempts, above 0.")] = 0.5
+    attempt_temperature: Annotated[
+        float, Rare(), Option(min=0.01, metavar="NUMBER", help="Of the attempts; at 0 all would be the same.")
+    ] = 0.5
     attempt_tokens: Annotated[int, Rare(), Option(min=1, metavar="N", help="Of an attempt, at most.")] = 64
     entailment: Annotated[
         Literal["nli", "judge"],
@@ -241,18 +239,3 @@ class BaselineOptions:
         str | None, Rare(), Reads(), Option(metavar="MODEL", help="Default: all-minilm-l6-v2, embedded.")
     ] = None
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.attempt_temperature > 0:
-            raise UsageError("--set attempt_temperature must be above 0: at 0 all attempts are the same")
-
-
-@dataclass(frozen=True)
-class LoggedOptions:
-    """Whether responses are scored by the log-probabilities that they came with."""
-
-    panel: ClassVar[str] = "Input"
-
-    from_logprobs: Annotated[
-        bool, Option("--from-logprobs", help="Score without a model, by logged log-probabilities.")
-    ] = False

@@ -1,16 +1,13 @@
-"""Where records come from and where they go, or whether only what would be read is counted."""
+"""Where records come from and where they go."""
 
 from __future__ import annotations
 
-import re
-import sys
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from typer import Option
 
 from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Writes
-from tokur_cli.records.errors import UsageError
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.outputs import check_target
 
@@ -43,19 +40,11 @@ class InputOptions:
     requests: Annotated[
         str | None, Reads(), Option(metavar="FILE", help="File of the requests that the input answers.")
     ] = None
-    max_line: Annotated[str, Rare(), Option(metavar="SIZE", help="Longest line; a longer one is a bad record.")] = (
-        "64MB"
-    )
+    max_line: Annotated[
+        int, Rare(), Option(min=1, metavar="MB", help="Longest line; a longer one is a bad record.")
+    ] = 64
     limit: Annotated[int | None, Option(min=1, metavar="N", help="Read the first N records.")] = None
     skip_invalid: Annotated[bool, Option("--skip-invalid", help="Count bad records, go on, exit with 3.")] = False
-
-    @property
-    def max_line_bytes(self) -> int:
-        """The longest line in bytes."""
-        found = re.fullmatch(r"(\d{1,12})\s*([kMG]?)B?", self.max_line.strip(), re.ASCII | re.IGNORECASE)
-        if found is None or int(found[1]) == 0:
-            raise UsageError(f"--set max_line={self.max_line}: is not a number of bytes, such as 64MB or 1GB")
-        return min(int(found[1]) * {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}[found[2].lower()], sys.maxsize - 1)
 
     @property
     def form(self) -> str:
@@ -99,15 +88,7 @@ class ResumableOutput(RecordOutput):
         Needs("--output"),
         Excludes("--output=-", "--force"),
     ] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Only count: records, bad ones, tokens, batches.")] = False
 
     def __post_init__(self) -> None:
         check_target(self.path, force=self.force, resume=self.resume)
-
-
-@dataclass(frozen=True)
-class DryRunOptions:
-    """Whether it is only said what a run would read."""
-
-    panel: ClassVar[str] = "Output"
-
-    dry_run: Annotated[bool, Option("--dry-run", help="Only count: records, bad ones, tokens, batches.")] = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.model import ModelOptions
-from tokur_cli.commands.options.perturb import CALIBRATION_RESPONSES, KeepOptions, StrengthOptions
+from tokur_cli.commands.options.perturb import CALIBRATION_RESPONSES, PerturbOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.session.model import choose_model, load, model_named
@@ -24,16 +24,15 @@ def perturb(
     form: PromptForm,
     scoring: ScoringOptions,
     source: InputOptions | None,
-    strength: StrengthOptions,
+    options: PerturbOptions,
     labels: LabelOptions,
-    keep: KeepOptions,
 ) -> None:
     """Make a posterior, look at it or try strengths of it, and keep it where a folder is given.
 
     Standard output gets a record for each strength if strengths are tried, else one for each matrix.
     """
-    if keep.folder is not None:
-        refuse_existing(keep.folder)
+    if options.folder is not None:
+        refuse_existing(options.folder)
     invalid = InvalidRecords(COMMAND, source.skip_invalid if source else False)
     items, first = None, None
     if source is not None:
@@ -52,14 +51,12 @@ def perturb(
         if items is None:
             maker.look()
         else:
-            usual = (
-                CALIBRATION_RESPONSES if strength.calibrate is not None and source and source.limit is None else None
-            )
+            usual = CALIBRATION_RESPONSES if options.calibrate is not None and source and source.limit is None else None
             trial = read_trial(items, session, usual, labels, invalid)
-            if strength.calibrate is not None:
-                maker.calibrate(trial, strength.calibrate)
+            if options.calibrate is not None:
+                maker.calibrate(trial, options.calibrate)
             else:
-                maker.sweep(trial, strength.strengths)
-        if keep.folder is not None:
-            maker.keep(keep.folder)
+                maker.sweep(trial, options.strengths)
+        if options.folder is not None:
+            maker.keep(options.folder)
     invalid.finish()

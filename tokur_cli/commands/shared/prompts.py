@@ -62,7 +62,7 @@ class PromptForm:
         template, system = options.template, options.system
         self.template = template
         self.system = system
-        self.date = options.day
+        self.date = options.date
         self._few_shot = options.few_shot
         self.examples = _read_examples(options.few_shot) if options.few_shot is not None else []
         self._jinja = None if template in ("chat", "raw") else _read_template(template)

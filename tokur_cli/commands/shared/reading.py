@@ -34,7 +34,7 @@ def read_input(command: str, source: InputOptions, *, is_labelled: bool = False)
         requests=source.requests,
         filter=source.filter,
         whole=command == "generate",
-        max_line=source.max_line_bytes,
+        max_line=source.max_line * 10**6,
         note=partial(say, command),
     )
     items = items if source.limit is None else _first(items, source.limit)
