@@ -9,14 +9,14 @@ r"""The final answer of a response: what it states, found by the first of these 
 5.  ``final_answer``: what follows the last "final answer is", "Final Answer:", "最终答案是" or such a heading.
 6.  ``answer_is``: what follows the last "answer is", "answer:", "La respuesta es", "答案是" (``markers`` has the
     languages), unless a whole solution follows.
-7.  ``open_box``: the rest of the line after a ``\boxed{`` that the response never closes.
-8.  ``choice`` (only if the question is a multiple choice): the letter that the response chooses.
-9.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted;
+7.  ``choice`` (only if the question is a multiple choice): the letter that the response chooses.
+8.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted;
     where a verdict is wanted, the one that its last sentence is.
-10. ``whole``: the complete response or its last line, when it is nothing but a number, letter, expression or words.
-11. ``closing``: what the last sentences come to, see ``sentences``.
+9.  ``whole``: the complete response, when it is nothing but a number, letter, expression or words; else a last line
+    that is nothing but a number or expression.
+10. ``closing``: what the last sentences come to, see ``sentences``.
 
-Rules 5, 6 and 11 take the result of what is worked out (7 of "3 + 4 = 7 apples in total"). What they cannot read for
+Rules 5, 6 and 10 take the result of what is worked out (7 of "3 + 4 = 7 apples in total"). What they cannot read for
 sure is no answer: a range, a denial, a supposition, two numbers of which nothing tells which is meant. A next question
 that a model goes on with is not read; nor is its reasoning, see ``reasoning``. Time is linear in the response's length.
 """
@@ -33,7 +33,7 @@ from tokur_cli.answers.calculations import without_working
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.choices import chosen_letter, closing_verdict, opening_verdict
 from tokur_cli.answers.latex import boxes, first_line
-from tokur_cli.answers.markers import LANGUAGES, Marker, language_of, markers
+from tokur_cli.answers.markers import LANGUAGES, Marker, markers
 from tokur_cli.answers.reasoning import without_reasoning
 from tokur_cli.answers.sentences import (
     CORRECTION,
@@ -65,10 +65,8 @@ class Extraction:
 
 
 _LONGEST_STATEMENT = 2_000
-_ADJACENT = 40  # characters between two markers that speak of different cases
 _LAST_MARKERS = 500  # no response says more often what its answer is, but for one that repeats itself
 _TAG, _TAG_END = "<answer>", "</answer>"
-_SIGNS = ("\\boxed", "####", _TAG_END, "\nA:")
 _NEXT_QUESTION = re.compile(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise"
     r"|example|instruction|human|user|q)\s{0,3}\d{0,3}\s{0,3}:|<\|(?:im_end|endoftext|eot_id)|(?:pregunta|frage"
@@ -81,7 +79,6 @@ _SUPPOSED = re.compile(
     r"|her)\s+\Z"
 )
 _MAY_BE = re.compile(r"(?i)\b(?:might|may|could|would)\s+(?:(?:also|well|still|then|thus)\s+)?be\Z")
-_LINE_MARKS = re.compile(r"\A(?:[\s:*#_\"'>]|\\\")*")
 
 
 def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extraction | None:
@@ -91,26 +88,30 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extrac
         response: the response's text.
         wanted: what the question asks for, where its reference tells, see ``wanted_by``.
     """
-    letters = wanted == "choice"
-    text = _without_next_question(plain(without_reasoning(response)), letters)
-    boxed, open_box, end = boxes(text) if "boxed" in text or "fbox" in text else ("", "", 0)
+    text = plain(without_reasoning(response))
+    for line in _NEXT_QUESTION.finditer(text, 0, _LONGEST_STATEMENT):  # with which a model goes on once it has answered
+        found = _read(text[: line.start()], wanted)
+        if found:
+            return found
+    return _read(text, wanted)
+
+
+def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
+    """Return the answer of a text in plain writing, which has one question's answer alone."""
+    boxed, end = boxes(text)
     if boxed:
         return _boxed(text, boxed, end, wanted)
     marked = _marked_up(text, wanted) or _after_marker(text, wanted, (_FINAL, _PLAIN))
     if marked and marked is not _UNREADABLE:
         return marked
-    if open_box:
-        return Extraction(open_box, "open_box")
-    if letters:
-        letter = chosen_letter(text if marked is None else _behind_last_marker(text))
+    if wanted == "choice":
+        letter = chosen_letter(_behind_last_marker(text))
         if letter:
             return Extraction(letter, "choice")
-    verdict = opening_verdict(text)
-    if verdict is None and wanted == "verdict" and marked is None:
-        verdict = closing_verdict(text)
+    verdict = opening_verdict(text) or (closing_verdict(text) if wanted == "verdict" else None)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict and wanted != "value" else None
-    if letters and is_undecided(text):
+    if is_undecided(text):
         return None
     return _unmarked(text, wanted, is_readable=marked is not _UNREADABLE)
 
@@ -121,13 +122,9 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
     later = _after_marker(text[end:], wanted, (_FINAL,))
     if later and later.text and canonical(later.text).kind != "words":
         return later
-    if letters and canonical(boxed).kind != "choice":
-        chosen = _after_marker(text[end:], wanted, (_FINAL, _PLAIN))
-        if chosen and canonical(chosen.text).kind == "choice":
-            return chosen
-        letter = chosen_letter(text[end:])
-        if letter:
-            return Extraction(letter, "choice")
+    letter = chosen_letter(text[end:]) if letters and canonical(boxed).kind != "choice" else None
+    if letter:
+        return Extraction(letter, "choice")
     corrected = _corrected(text[end:], Extraction(boxed, "boxed"), letters, None)
     return corrected if corrected.text else None
 
@@ -135,29 +132,24 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
 def _unmarked(text: str, wanted: AnswerType | None, *, is_readable: bool) -> Extraction | None:
     """Return the answer of a text that announces none, or (not ``is_readable``) none that can be read."""
     if is_answer_alone(text) and not (text.rstrip().endswith((":", "?")) or is_broken_off(text)):
-        if wanted != "value" or canonical(text).kind != "words" or word_count(text) == 1:
+        if wanted != "value" or canonical(text).kind != "words":
             return Extraction(text.strip(), "whole")
     elif not is_readable:
         return None
-    line = _last_line(text)
-    if line:
+    line = text.rstrip().rpartition("\n")[2].strip(" *_#>-•\t")
+    if is_answer_alone(line) and canonical(line).kind in ("number", "expression") and line[-1] not in ":?":
         return Extraction(without_working(line), "whole")
     concluded = closing(text)
     return Extraction(concluded, "closing") if concluded else None
 
 
-def reference_answer(reference: object) -> str | None:
+def reference_answer(reference: str) -> str | None:
     r"""Return the answer that a reference gives, or None where it gives none.
 
-    A worked solution (``####``, ``\boxed{}``, several lines) is read like a response; anything else is the answer.
-
-    Args:
-        reference: the field's value: a text or a number.
+    A worked solution (``####``, ``\boxed{}``, several paragraphs) is read like a response; all else is the answer.
     """
-    if isinstance(reference, bool) or not isinstance(reference, (str, int, float)) or reference != reference:
-        return None
-    text = str(reference).strip()
-    if "boxed" in text or "####" in text or "\nA:" in text or len(text) > 200 or "\n\n" in text:
+    text = reference.strip()
+    if len(text) > 200 or any(sign in text for sign in ("boxed", "####", "\nA:", "\n\n")):
         found = extract_answer(text)
         if found:
             return found.text
@@ -167,7 +159,7 @@ def reference_answer(reference: object) -> str | None:
 @lru_cache(maxsize=1024)
 def wanted_by(reference: str | None) -> AnswerType | None:
     """Return what a question wants; only its reference can tell."""
-    gold = reference_answer(reference)
+    gold = reference_answer(reference or "")
     if gold is None:
         return None
     form = canonical(gold)
@@ -184,19 +176,6 @@ def wanted_of(references: Sequence[str]) -> AnswerType | None:
     return "choice" if "choice" in wanted else wanted.pop() if len(wanted) == 1 else None
 
 
-def _without_next_question(text: str, letters: bool) -> str:
-    """Return a text up to the line on which a model goes on with a next question, where it has answered before."""
-    for line in _NEXT_QUESTION.finditer(text):
-        before = text[: line.start()]
-        is_marked = markers(before) or any(sign in before for sign in _SIGNS)
-        is_stated = closing(before) or is_answer_alone(before) or (letters and chosen_letter(before))
-        if before.strip() and (is_marked or is_stated):
-            return before
-        if line.start() > _LONGEST_STATEMENT:
-            break
-    return text
-
-
 def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return the answer that a tag, ``####`` or a line with ``A:`` marks."""
     if _TAG_END in text and _TAG in text:
@@ -204,7 +183,8 @@ def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
         start = text.rfind(_TAG, 0, end)
         inside = text[start + len(_TAG) : end].strip() if start >= 0 else ""
         if inside:
-            return Extraction(_of_prose(inside, wanted) or inside, "tagged")
+            found = None if wanted in (None, "words") else _read(inside, wanted)
+            return Extraction(found.text if found else inside, "tagged")
     if "####" in text:
         line = first_line(text[text.rindex("####") + 4 :])
         if is_answer_alone(line):
@@ -219,17 +199,6 @@ def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
 
 _UNREADABLE = Extraction("", "answer_is")
 """Stands for a marker that announces an answer which cannot be read."""
-
-
-def _of_prose(inside: str, wanted: AnswerType | None) -> str | None:
-    """Return the answer that words within a tag state, where a number, formula or letter is wanted."""
-    if wanted == "verdict":
-        return opening_verdict(inside)
-    if wanted not in ("value", "choice") or len(inside) > _LONGEST_STATEMENT or not is_prose(inside):
-        return None
-    language = language_of(inside)
-    found = stated(LANGUAGES[language].with_points(inside), letters=wanted == "choice", language=language)
-    return found.text if found else None
 
 
 def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[str, ...]) -> Extraction | None:
@@ -253,11 +222,10 @@ def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[str, ...]) 
         )
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
         announced = rule == _PLAIN and marker.text.rstrip(" ")[-1] in ":\n"
-        line = first_line(_LINE_MARKS.sub("", following, count=1))
-        is_short = found and (word_count(line) <= 12 and is_answer_alone(found.text))
-        if found and announced and canonical(found.text).kind != "choice" and not (is_short or is_answer_alone(line)):
+        is_short = found and word_count(first_line(following)) <= 12 and is_answer_alone(found.text)
+        if found and announced and not is_short and canonical(found.text).kind != "choice":
             continue
-        if _MAY_BE.search(marker.text.rstrip()) or (found and _is_one_of_several(text, marker, asserted, found.text)):
+        if _MAY_BE.search(marker.text.rstrip()):
             return _UNREADABLE
         if found is None or (wanted == "value" and _is_mere_words(found.text)):
             unreadable = unreadable if announced else _UNREADABLE
@@ -269,16 +237,6 @@ def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[str, ...]) 
 def _is_mere_words(text: str) -> bool:
     """Return whether an answer has words and no digit: "fünfundzwanzig" is no number that we could compare."""
     return is_prose(text) and canonical(text).number is None and not re.search(r"[\d\\]", text)
-
-
-def _is_one_of_several(text: str, marker: Marker, others: Sequence[Marker], answer: str) -> bool:
-    """Return whether the marker right before a marker states another number, as of another case of the question."""
-    before = next((other for other in reversed(others) if other.end <= marker.start), None)
-    if before is None or marker.start - before.end > _ADJACENT:
-        return False
-    said = stated(text[before.end : marker.start], letters=False, language=before.language)
-    one, other = canonical(said.text if said else "").number, canonical(answer).number
-    return one is not None and other is not None and one.value != other.value
 
 
 def _behind_last_marker(text: str) -> str:
@@ -297,16 +255,3 @@ def _corrected(rest: str, found: Extraction, letters: bool, language: str | None
         return Extraction(corrected, found.rule)
     is_said_again = any(character.isdigit() for character in rest) or LETTER_OF_CHOICE.search(rest)
     return _UNREADABLE if is_said_again or NEGATION.search(rest) else found
-
-
-def _last_line(text: str) -> str | None:
-    """Return the last line of a text if it is an answer alone: words only where the line before announces them."""
-    before, _, line = text.rstrip().rpartition("\n")
-    line = line.strip(" *_#>-•\t")
-    if not line or line.endswith((":", "?")) or not is_answer_alone(line):
-        return None
-    if canonical(line).kind == "choice" and is_answer_alone(before.rstrip().rpartition("\n")[2]):
-        return None  # the last of the choices, repeated
-    if canonical(line).kind == "words" and not before.rstrip(" *_\n").endswith(":"):
-        return None
-    return line

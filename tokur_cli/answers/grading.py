@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -146,8 +146,9 @@ class LabelRule:
         if self.pattern is not None:
             try:
                 text = last_match(self.pattern, record.response)
-            except RecordError as error:
-                raise record.error(error.message) from None
+            except TimeoutError:  # nested repeats such as (a+)+$ may take forever
+                message = f"--answer takes more than {_PATTERN_SECONDS:g} s on this response: simplify it"
+                raise record.error(message) from None
             return None if text is None else Extraction(text, "pattern")
         if task_of(record.fields) is not None:
             return answer_to(record.fields, record.response)
@@ -237,7 +238,7 @@ def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | Non
     if "correct" in record:
         value = record["correct"]
         if value is not None and not isinstance(value, bool):
-            raise RecordError(f'"correct" must be true or false, not {_shown(value)}; --label-field takes other labels')
+            raise RecordError(f'"correct" must be true or false, not {value!r:.40}; --label-field takes other labels')
         return Label(_number(value, "correct"), "correct")
     if "quality" in record:
         return Label(_number(record["quality"], "quality"), "quality")
@@ -251,25 +252,19 @@ def _number(value: Any, field: str) -> float | None:
         return None
     if isinstance(value, (bool, int, float)) and 0 <= value <= 1:
         return float(value)
-    raise RecordError(f'"{field}" must be true, false or a number from 0 to 1, not {_shown(value)}')
+    raise RecordError(f'"{field}" must be true, false or a number from 0 to 1, not {value!r:.40}')
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-def grade(items: Iterable[tuple[str | None, object]], equivalence: Equivalence) -> Iterator[Outcome]:
-    """Yield the outcome of each (answer, reference) pair, a thousand at a time, so that workers share the work.
+def grade(items: Iterable[tuple[str | None, Sequence[str]]], equivalence: Equivalence) -> Iterator[Outcome]:
+    """Yield the outcome of each (answer, references) pair, a thousand at a time, so that workers share the work.
 
     Args:
-        items: the answer of each response, None for none, and the value of its reference: a text, a number, or a list
-            of texts, any of which is correct.
+        items: the answer of each response, None for none, and its references, any of which is correct.
         equivalence: compares the answers.
     """
     stream = iter(items)
     while batch := list(islice(stream, _BATCH)):
-        golds = [_golds(reference) for _, reference in batch]
+        golds = [[gold for gold in map(reference_answer, references) if gold] for _, references in batch]
         pairs = zip(batch, golds, strict=True)
         compared = iter(equivalence.compare((one, answer) for (answer, _), gold in pairs if answer for one in gold))
         for (answer, _), gold in zip(batch, golds, strict=True):
@@ -277,12 +272,6 @@ def grade(items: Iterable[tuple[str | None, object]], equivalence: Equivalence) 
                 yield min((next(compared) for _ in gold), key=_PRECEDENCE.index)
             else:
                 yield Outcome.NO_ANSWER if gold else Outcome.UNPARSABLE_REFERENCE
-
-
-def _golds(reference: object) -> list[str]:
-    """Return the correct answers that a reference names."""
-    found = map(reference_answer, reference if isinstance(reference, list) else [reference])
-    return [gold for gold in found if gold is not None]
 
 
 def answer_pattern(pattern: str, option: str) -> Any:
@@ -309,14 +298,10 @@ def last_match(pattern: Any, text: str) -> str | None:
     None without a match, or where that group took no part in it or is blank.
 
     Raises:
-        RecordError: the search takes too long: nested repeats such as ``(a+)+$`` may take forever.
+        TimeoutError: the search takes too long.
     """
     last = None
-    try:
-        for match in pattern.finditer(text, timeout=_PATTERN_SECONDS):
-            last = match
-    except TimeoutError:
-        message = f"--answer takes more than {_PATTERN_SECONDS:g} s on this response: simplify it"
-        raise RecordError(message) from None
+    for match in pattern.finditer(text, timeout=_PATTERN_SECONDS):
+        last = match
     found = (last[1] if pattern.groups else last[0]) if last else None
     return (found or "").strip() or None

@@ -47,8 +47,8 @@ def first_line(text: str) -> str:
     return text[:_LONGEST_LINE].strip().partition("\n")[0].strip()
 
 
-def boxes(text: str) -> tuple[str, str, int]:
-    """Return the last balanced box (or list of boxes), what follows an open one, and where the balanced one ends."""
+def boxes(text: str) -> tuple[str, int]:
+    """Return what the last balanced box, or list of boxes, holds, and where it ends; nothing where there is none."""
     opened: list[int] = []  # one entry an open brace: where its box begins, or -1 for other braces
     inner: list[int] = []
     spans: list[tuple[int, int, int]] = []  # (start, first character inside, closing brace)
@@ -64,16 +64,9 @@ def boxes(text: str) -> tuple[str, str, int]:
             opened.append(token.start() if symbol != "{" else -1)
             inner.append(token.end())
     if spans:
-        return _join_list(text, spans), "", spans[-1][2] + 1
+        return _join_list(text, spans), spans[-1][2] + 1
     bare = _BARE_BOX.search(text, max(0, text.rfind("\\boxed")))
-    if bare:
-        return bare[1], "", bare.end()
-    boxes = [inside for start, inside in zip(opened, inner, strict=True) if start >= 0]
-    after = text[boxes[-1] :].lstrip() if boxes else ""
-    if boxes and "\n" not in after and "$" not in after:
-        return "", "", 0  # cut off within the box: what stands there may be half of a number
-    rest = first_line(text[boxes[-1] : boxes[-1] + _LONGEST_LINE]) if boxes else ""
-    return "", rest if any(character.isalnum() for character in rest) else "", 0
+    return (bare[1], bare.end()) if bare else ("", 0)
 
 
 def _is_filled(text: str, start: int, end: int) -> bool:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.answers.code.escapes import processes_called
-from tokur_cli.answers.code.execution import Execution, ExecutionOutcome, Limits, probe, run, run_all
-from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.answers.code.execution import Limits, probe, run, run_all
+from tokur_cli.records.errors import TokurError
 
 ROWS = [
     json.loads(line)
@@ -35,27 +35,21 @@ DRESSES = [
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
 
-def outcome(body, limits=SHORT):
-    return run(body, ROW, limits).outcome
-
-
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["task_id"])
 def test_run_passes_published_solutions_in_every_dress(row):
     responses = [dress.format(prompt=row["prompt"], solution=row["canonical_solution"]) for dress in DRESSES]
-    assert [*run_all((response, row) for response in responses)] == [Execution(ExecutionOutcome.PASSED)] * len(DRESSES)
+    assert [*run_all((response, row) for response in responses)] == [None] * len(DRESSES)
 
 
 def test_run_takes_a_completion_that_lost_its_indentation_and_the_last_block():
     blocks = "```python\ndef double(x): return 3\n```\nBetter:\n```py\ndef double(x): return x + x\n```\n```\n4\n```"
     for response in ("return 2 * x", "y = x\n    return x + y", "y = x\nreturn x + y", blocks):
-        assert outcome(response) is ExecutionOutcome.PASSED, response
+        assert run(response, ROW, SHORT) is None, response
 
 
 def test_run_says_what_went_wrong():
-    assert run("    return x", ROW) == Execution(ExecutionOutcome.FAILED, "AssertionError: two")
-    assert "SyntaxError" in run("    return (", ROW).error or "was never closed" in run("    return (", ROW).error
-    with pytest.raises(RecordError, match='"test" is missing'):
-        run("    return x", {"prompt": "", "entry_point": "f"})
+    assert run("    return x", ROW) == "AssertionError: two"
+    assert run("    return (", ROW).startswith("SyntaxError")
 
 
 @pytest.mark.slow
@@ -64,14 +58,14 @@ def test_run_says_what_went_wrong():
     [
         ("    while True: pass", "timeout"),
         ("    import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\n    while True: pass", "timeout"),
-        ("    import sys; sys.exit(0)", "failed"),
+        ("    import sys; sys.exit(0)", "SystemExit"),
         ("    import os; os._exit(0)", "crashed"),
         ("    import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n    while True: pass", "crashed timeout"),
-        ("    print('{\"passed\": true}', flush=True)\n    return 0", "failed"),
-        ("    keep = []\n    while True: keep.append(bytearray(10 ** 7))", "failed crashed"),
-        ("    class E(Exception):\n        def __str__(self): raise E\n    raise E", "failed"),
+        ("    print('{\"passed\": true}', flush=True)\n    return 0", "Error"),
+        ("    keep = []\n    while True: keep.append(bytearray(10 ** 7))", "Error crashed"),
+        ("    class E(Exception):\n        def __str__(self): raise E\n    raise E", "Error"),
         ("    import ctypes; ctypes.string_at(0)", "crashed"),
-        ("    open('big', 'wb').write(bytes(1 << 22))\n    return 2 * x", "failed crashed"),
+        ("    open('big', 'wb').write(bytes(1 << 22))\n    return 2 * x", "Error crashed"),
         ("    import sys\n    while True: sys.stdout.write('x' * 10 ** 6)", "timeout"),
         ("    import os; os.execv('/proc/self/exe', ['python', '-c', ''])", "crashed"),
     ],
@@ -79,15 +73,16 @@ def test_run_says_what_went_wrong():
 def test_run_never_passes_hostile_code(body, expected):
     limits = replace(SHORT, seconds=1) if "timeout" in expected else SHORT
     started = time.monotonic()
-    assert outcome(body, limits).value in expected.split()
+    problem = run(body, ROW, limits)
+    assert any(word in problem for word in expected.split()), problem
     assert time.monotonic() - started < limits.seconds + 10
 
 
 def test_run_outlives_code_that_kills_its_parent():
     for target in ("os.getppid()", "0", "-os.getppid()"):
         body = f"    import os, signal\n    os.kill({target}, signal.SIGKILL)\n    return 0"
-        assert outcome(body) is not ExecutionOutcome.PASSED
-    assert outcome("    return 2 * x") is ExecutionOutcome.PASSED
+        assert run(body, ROW, SHORT) is not None
+    assert run("    return 2 * x", ROW, SHORT) is None
 
 
 def test_run_gives_code_a_fresh_folder_and_no_environment(monkeypatch, tmp_path):
@@ -96,7 +91,7 @@ def test_run_gives_code_a_fresh_folder_and_no_environment(monkeypatch, tmp_path)
     body = "    import os\n    assert os.listdir() == [] or x < 0\n    assert 'SECRET_TOKEN' not in os.environ\n"
     body += "    open('left', 'w').write('x')\n    return 2 * x"
     for isolated in (True, True, False):
-        assert run(body, ROW, SHORT, isolated=isolated).outcome is ExecutionOutcome.PASSED
+        assert run(body, ROW, SHORT, isolated=isolated) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -121,13 +116,14 @@ def wait_until(condition):
 
 
 @pytest.mark.parametrize("write", ["os.write(d, b'[' * 40_000 + b'\\n')", "while True: os.write(d, bytes(1 << 20))"])
-def test_run_all_keeps_what_a_response_writes_from_the_results_of_others(write):
+def test_run_all_keeps_what_a_response_writes_from_the_results_of_others(write, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
     flood = (
         f"    import os\n    for d in range(3, 64):\n        try:\n            {write}\n        except OSError: pass\n"
     )
     bodies = ("    return 2 * x", flood + "    return 0", "    return 2 * x", flood + "    os._exit(0)", "    return 0")
     outcomes = [execution.outcome.value for execution in run_all([(body, ROW) for body in bodies], SHORT, at_once=2)]
-    assert outcomes[::2] == ["passed", "passed", "failed"]
+    assert outcomes[::2] == ["passed", "passed", "Error"]
     assert not {"passed", "timeout"} & set(outcomes[1::2])
 
 

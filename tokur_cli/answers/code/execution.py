@@ -24,42 +24,27 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from tokur_cli.answers.code import bubblewrap
-from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.errors import TokurError
 
 _HARNESS = Path(__file__).with_name("harness.py")
 _START_SECONDS = 60.0
 _MOST_REPORT_BYTES = 65_536
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)")
+_BLOCK = re.compile(
+    r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)(?:^[ \t]*(?P=fence)[^\n]*|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+"""A block of Markdown between fences; the last one may have no end."""
+
 _MARGIN = re.compile(r"(?<=\n)(?=\S)")
 _PROSE_BEHIND = re.compile(r"(?m)^(?=\S)(?!import |from |def |class |async |@|#|\w+\s*=|[)\]}])")
 """A line at the margin that can't start a statement."""
 
 _CODE_START = re.compile(r"^(?:import |from \w|def |class |async def |@)", re.MULTILINE)
-
-
-class ExecutionOutcome(str, Enum):
-    """What became of a response's code. Everything but ``PASSED`` counts as wrong."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    """A test failed, or the code raised an exception or is not Python."""
-    TIMEOUT = "timeout"
-    CRASHED = "crashed"
-    """The process ended before the tests did: it exited, was killed or ran out of memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """The outcome for one response, with the error that the tests ended in."""
-
-    outcome: ExecutionOutcome
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +65,21 @@ class Limits:
 
 
 def run_all(
-    items: Iterable[tuple[str, Mapping[str, Any]]],
-    limits: Limits = Limits(),
-    *,
-    isolated: bool = True,
-    at_once: int | None = None,
-) -> Iterator[Execution]:
-    """Run (response, row) pairs, several at once, in order.
-
-    Args:
-        items: the text of each response, and its row with ``prompt``, ``test`` and ``entry_point``.
-        limits: on each run.
-        isolated: in bubblewrap.
-        at_once: how many run at the same time; by default half of the processors.
+    items: Iterable[tuple[str, Mapping[str, Any]]], limits: Limits = Limits(), *, isolated: bool = True
+) -> Iterator[str | None]:
+    """Yield what ``run`` returns for each (response, row), in order; half as many run at once as there are processors.
 
     Raises:
-        RecordError: a row lacks one of its fields.
         TokurError: code cannot be run so, see ``probe``.
     """
-    with ThreadPoolExecutor(at_once or max(1, (os.cpu_count() or 2) // 2)) as pool:
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
         yield from pool.map(lambda item: run(item[0], item[1], limits, isolated=isolated), items)
 
 
-def run(response: str, row: Mapping[str, Any], limits: Limits = Limits(), *, isolated: bool = True) -> Execution:
-    """Run the tests of a row against the code of a response.
+def run(response: str, row: Mapping[str, Any], limits: Limits = Limits(), *, isolated: bool = True) -> str | None:
+    """Run the tests of a row against the code of a response; return what went wrong, None where all tests pass.
+
+    What goes wrong is the error that the tests ended in, "timeout", or "crashed" where the process ended before them.
 
     Args:
         response: the response's text: Markdown with code, a whole function, or the continuation of the row's prompt.
@@ -112,12 +88,8 @@ def run(response: str, row: Mapping[str, Any], limits: Limits = Limits(), *, iso
         isolated: in bubblewrap.
 
     Raises:
-        RecordError: the row lacks one of its fields.
         TokurError: code cannot be run so, see ``probe``.
     """
-    for field in ("prompt", "test", "entry_point"):
-        if not isinstance(row.get(field), str):
-            raise RecordError(f'"{field}" is missing: code is run against rows as HumanEval has them')
     programs = candidate_programs(response, row["prompt"], row["entry_point"])
     return _execute(programs, row["test"], row["entry_point"], limits, isolated)
 
@@ -144,7 +116,8 @@ def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str
         prompt: the start of the program: imports, helpers, signature and docstring.
         entry_point: the function's name.
     """
-    blocks = [code for language, code in fenced_blocks(response) if language.lower() in ("", "python", "py", "python3")]
+    fenced = _BLOCK.finditer(response + "\n")
+    blocks = [block["code"] for block in fenced if block["language"].lower() in ("", "python", "py", "python3")]
     definition = re.compile(rf"^[ \t]*(?:async\s+)?def\s+{re.escape(entry_point)}\b", re.MULTILINE)
     code = next((block for block in reversed(blocks) if definition.search(block)), None)
     if code is None and not blocks and definition.search(response):
@@ -158,23 +131,6 @@ def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str
     return programs + [f"{prompt}\n{body}" for body in _bodies((blocks[-1] if blocks else response).strip("\n"))]
 
 
-def fenced_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the language and the text of each block of Markdown between fences; the last one may have no end."""
-    fence = language = ""
-    start = position = 0
-    for line in text.split("\n"):
-        following = position + len(line) + 1
-        if fence and line.lstrip(" \t").startswith(fence):
-            yield language, text[start:position]
-            fence = ""
-        elif not fence and following <= len(text) and (opening := _FENCE.match(line)):
-            fence, language = opening.groups()
-            start = following
-        position = following
-    if fence:
-        yield language, text[start:]
-
-
 def _bodies(text: str) -> list[str]:
     """Return what a prompt's continuation may mean: as it stands, or without its first or all of its indentation."""
     indented = _MARGIN.split(text, maxsplit=1)[0]
@@ -184,7 +140,7 @@ def _bodies(text: str) -> list[str]:
     return [f"    {indented}", every_line] if "\n" in indented.rstrip("\n") else [every_line, f"    {indented}"]
 
 
-def _execute(programs: list[str], test: str, entry_point: str, limits: Limits, isolated: bool) -> Execution:
+def _execute(programs: list[str], test: str, entry_point: str, limits: Limits, isolated: bool) -> str | None:
     nonce = secrets.token_hex(16)
     job = {
         "programs": programs,
@@ -193,12 +149,8 @@ def _execute(programs: list[str], test: str, entry_point: str, limits: Limits, i
         "nonce": nonce,
         "path": bubblewrap.packages(),
         "user": bubblewrap.NOBODY if isolated and os.geteuid() == 0 else None,
-        "limits": {
-            "seconds": math.ceil(limits.seconds) + 1,  # of the processor, for what outlives the wall-clock limit
-            "memory_bytes": limits.memory_bytes,
-            "file_bytes": limits.file_bytes,
-            "processes": limits.processes,
-        },
+        # seconds of the processor, for what outlives the wall-clock limit
+        "limits": {**asdict(limits), "seconds": math.ceil(limits.seconds) + 1},
     }
     with ExitStack() as stack:
         complaints = stack.enter_context(tempfile.TemporaryFile())
@@ -209,7 +161,7 @@ def _execute(programs: list[str], test: str, entry_point: str, limits: Limits, i
             with suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(json.dumps(job).encode())
             started, _ = _read(process.stdout.fileno(), len(nonce), _START_SECONDS)
-            told, in_time = _read(process.stdout.fileno(), _MOST_REPORT_BYTES, limits.seconds)
+            report, in_time = _read(process.stdout.fileno(), _MOST_REPORT_BYTES, limits.seconds)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
         complaints.seek(0)
@@ -219,12 +171,10 @@ def _execute(programs: list[str], test: str, entry_point: str, limits: Limits, i
         if isolated:
             raise bubblewrap.refusal(f"bubblewrap does not work here ({reason})")
         raise TokurError(f"code cannot be run: {reason}")
-    _, ended, problem = told.partition(nonce.encode())
+    _, ended, problem = report.partition(nonce.encode())
     if not ended:
-        return Execution(ExecutionOutcome.CRASHED if in_time else ExecutionOutcome.TIMEOUT)
-    if problem:
-        return Execution(ExecutionOutcome.FAILED, problem.decode(errors="replace"))
-    return Execution(ExecutionOutcome.PASSED)
+        return "crashed" if in_time else "timeout"
+    return problem.decode(errors="replace") or None
 
 
 def _start(stack: ExitStack, complaints: IO[bytes], isolated: bool) -> subprocess.Popen[bytes]:

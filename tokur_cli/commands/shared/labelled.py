@@ -99,20 +99,20 @@ class Labeller:
 
     def compare(self, answers: Iterable[tuple[str | None, Sequence[str]]]) -> Iterator[Outcome]:
         """Yield the outcome of each pair of an answer and its references, of which there is at least one."""
-        return grade(((answer, list(references)) for answer, references in answers), self.equivalence)
+        return grade(answers, self.equivalence)
 
     def test(self, records: Sequence[Record]) -> list[bool]:
         """Return whether the code of each record passes the tests of its row; code may be run."""
         if not records:
             return []
-        from tokur_cli.answers.code.execution import ExecutionOutcome, probe, run_all
+        from tokur_cli.answers.code.execution import probe, run_all
 
         isolated = not self._options.unsafe_code_execution
         if not self._has_run_code:
             say(self._invalid.command, f"HumanEval tests run {probe(isolated=isolated)}")
             self._has_run_code = True
         programs = ((record.response, record.fields) for record in records)
-        return [execution.outcome is ExecutionOutcome.PASSED for execution in run_all(programs, isolated=isolated)]
+        return [problem is None for problem in run_all(programs, isolated=isolated)]
 
     def _settle(self, taken: Sequence[Labelled]) -> None:
         """Find out what labels await."""
