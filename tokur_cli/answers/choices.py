@@ -29,7 +29,6 @@ _REJECTED_BEFORE = re.compile(
     r"(?i)(?:\bnot|n't|\bneither|\bnor|rather than|instead of|\bover|rul\w+ out|eliminat\w+|exclud\w+|\bunlike"
     r"|不是|不选|排除)\s*(?:(?!but\b)\w\w+\s+){0,5}(?:option|choice|be|is)?\W*\Z"
 )
-_LABELLED = re.compile(r"(?m)^\W{0,4}\(?([A-J])[).:](?=\s|\*|$)")
 _SMALL = re.compile(r"(?<![^\s*:])\(([a-j])\)|\b(?:option|choice)\s+[a-j](?=[).\s]*(?:\Z|\n))")
 _NAME_BEFORE = re.compile(r"(?i)\b(?:vitamin|hepatitis|grade|plan|type|group|class|model|point|side|angle|team)\s\Z")
 _OR_ANOTHER = re.compile(r"\)?\s*(?:,?\s*or\b|/)\s*\(?[A-J]\b")
@@ -51,7 +50,7 @@ _DECIDED = re.compile(
     re.IGNORECASE,
 )
 _ON_CONDITION = re.compile(
-    r"[\s*_]{0,4}[,;:]?\s{0,3}(?:(?:but|though|although)\b[^.!?\n]{0,120}?)?\b(?:only\s+)?(?:if|when|unless"
+    r"[ *_]{0,4}[,;:]? {0,3}(?:(?:but|though|although)\b[^.!?\n]{0,120}?)?\b(?:only\s+)?(?:if|when|unless"
     r"|provided)\b|\s{0,3},?\s{0,3}(?:and|or)\s+(?:yes|no)\b",
     re.IGNORECASE,
 )
@@ -85,10 +84,7 @@ def chosen_letter(text: str) -> str | None:
         if len(names) == 1 and lone is None and not others:
             lone = names.pop()
         others |= names
-    labelled = {label[1] for label in _LABELLED.finditer(text)}
-    if len(labelled) == 1 and _LABELLED.match(text):
-        return lone if lone and others <= {lone} else labelled.pop()
-    return lone if others <= {lone} and len(labelled) < 2 else None
+    return lone if others <= {lone} else None
 
 
 def _is_rejected(sentence: str, letter: re.Match[str]) -> bool:
@@ -123,10 +119,7 @@ def opening_verdict(text: str) -> str | None:
     """
     text = text[:_TAIL]
     first = _OPENING.match(text)
-    if first is None or CORRECTION.match(text[first.end() :].lstrip(" ,.!")):
-        return None
-    condition = _ON_CONDITION.match(text, first.end())
-    if condition and not SENTENCE_END.search(text, first.end(), condition.end()):
+    if first is None or CORRECTION.match(text[first.end() :].lstrip(" ,.!")) or _ON_CONDITION.match(text, first.end()):
         return None
     language = language_of(text)
     rest = SENTENCE_END.split(text[first.end() :], maxsplit=1)[0]

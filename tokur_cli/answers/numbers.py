@@ -111,8 +111,6 @@ _CONTINENTAL = re.compile(
 _CONTINENTAL_MONEY = re.compile(r"(?<![\d.,])([1-9]\d{0,2})\.(\d{3})(?=\s?(?:\\text\{\s*)?[€₽]\s*\}?\Z)")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,'])(\d+),(\d+)(?![\d.,])")
 _FIRST_WORD = re.compile(rf"\s*(%|[{CURRENCY}]|\\text\{{\s*[{LETTER}%]+|[{LETTER}]+)")
-_BRACKET = re.compile(r"[(){},]")
-_MARKED_TEXT = re.compile(r"\\text\{[^{}]*\}")
 _APPROXIMATELY = re.compile(r"\s*(?:≈|≃|≅|~=|\\approx|\\simeq)\s*")
 _COMPOUND = re.compile(rf"(\d+(?:\.\d+)?)\s?([{LETTER}]+)[.,]?(?:\s(?:and\s)?|\Z)")
 QUALIFIED = re.compile(
@@ -134,16 +132,12 @@ def read_number(text: str) -> Number | None:
     exact, *roundings = _APPROXIMATELY.split(text, maxsplit=2)
     if roundings:
         rounding = read_number(roundings[-1])
-        found = read_number(exact) if exact.strip() else rounding
-        if found is None and rounding and not re.search(rf"[{LETTER}]", exact):
-            return rounding
-        if found is None or rounding is None or found is rounding:
-            return found if found is rounding else None
+        found = read_number(exact) if exact.strip() else None
+        if found is None or rounding is None:
+            return None if exact.strip() else rounding
         return replace(found, rounded=rounding.value, scale=rounding.scale, unit=found.unit or rounding.unit)
-    while (
-        len(text) > 2 and text[0] + text[-1] in ("()", "{}") and not _BRACKET.search(_MARKED_TEXT.sub("", text[1:-1]))
-    ):
-        text = text[1:-1].strip()
+    if text[:1] + text[-1:] in ("()", "{}"):
+        return read_number(text[1:-1].strip())
     text, negative = without_sign_word(text)
     number = _read(text)
     if number is None or not negative:
