@@ -31,7 +31,7 @@ def equivalence():
 
 
 def labels(rows, equivalence):
-    return [outcome.correct for outcome in grade(((answer_of(row), row["reference"]) for row in rows), equivalence)]
+    return [outcome.correct for outcome in grade(((answer_of(row), [row["reference"]]) for row in rows), equivalence)]
 
 
 def test_labels_of_gsm8k_model_solutions_are_their_publisher_s(equivalence):

@@ -10,7 +10,7 @@ import pytest
 
 from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence, Outcome
-from tokur_cli.answers.symbolic import OutOfLimits, WorkerPool
+from tokur_cli.answers.symbolic import OUT_OF_LIMITS, WorkerPool
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +143,8 @@ def test_compare_ends_hopeless_expressions_in_time_and_goes_on(answer, seconds, 
 
 def test_worker_pool_replaces_a_worker_that_eats_memory():
     with closing(WorkerPool(1, seconds=60, memory_bytes=160 << 20)) as pool:
-        replies = pool.map([{"gold": "5", "answer": "2^{2^{31}}"}, {"gold": "x", "answer": "x"}])
-    assert replies == [OutOfLimits("memory"), True]
+        replies = pool.map([("verify", "5", "2^{2^{31}}"), ("verify", "x", "x")])
+    assert replies == [OUT_OF_LIMITS, True]
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="reads /proc")
@@ -152,9 +152,9 @@ def test_workers_do_not_outlive_a_killed_parent():
     script = (
         "from tokur_cli.answers.symbolic import WorkerPool\n"
         "pool = WorkerPool(1, seconds=1)\n"
-        "pool.map([{'gold': 'x', 'answer': 'y'}])\n"
+        "pool.map([('verify', 'x', 'y')])\n"
         "print(next(iter(pool._workers)).pid, flush=True)\n"
-        "pool.map([{'gold': 'x', 'answer': '9^{9^{9^9}}'}])\n"
+        "pool.map([('verify', 'x', '9^{9^{9^9}}')])\n"
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": "."}

@@ -37,7 +37,6 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         ("The correct answer is Evelyn.", "Evelyn", "answer_is"),
         ("**Answer:** (C) 12", "C", "answer_is"),
         ("The answer is B because it fits.", "B", "answer_is"),
-        ("It follows that \\boxed{12\nas we see.", "12", "open_box"),
         ("1 000", "1 000", "whole"),
         ("Evelyn", "Evelyn", "whole"),
         ("That is 1,234.50 dollars in all", "1,234.50 dollars", "closing"),
@@ -111,7 +110,7 @@ def test_wanted_by_tells_from_a_reference_what_a_question_wants():
 
 
 def test_reference_answer_is_the_reference_or_what_its_solution_gives():
-    references = {18: "18", 4.5: "4.5", " 1,234 ": "1,234", "He sells 9 * 2 = 18.\n#### 18": "18"}
+    references = {" 1,234 ": "1,234", "He sells 9 * 2 = 18.\n#### 18": "18"}
     references |= {r"We find $x = \boxed{\sqrt{2}}$.": r"\sqrt{2}", "a regular hexagon": "a regular hexagon"}
     assert {reference: reference_answer(reference) for reference in references} == references
 

@@ -3,14 +3,14 @@ import pytest
 from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.answers.extract import extract_answer, wanted_by
 from tokur_cli.answers.grading import Label, LabelRule, grade, label_of
-from tokur_cli.answers.symbolic import OutOfLimits
+from tokur_cli.answers.symbolic import OUT_OF_LIMITS
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 
 
 def answered(response, reference):
     found = extract_answer(response, wanted=wanted_by(reference))
-    return None if found is None else found.text, reference
+    return None if found is None else found.text, [reference] if reference else []
 
 
 def test_grade_keeps_outcomes_apart():
@@ -24,7 +24,7 @@ def test_grade_keeps_outcomes_apart():
     }
     with Equivalence() as equivalence:
         outcomes = list(grade((answered(*item) for item in items), equivalence))
-        assert list(grade([("5", ["4", "5"]), ("6", ["4", None])], equivalence)) == [Outcome.CORRECT, Outcome.INCORRECT]
+        assert list(grade([("5", ["4", "5"]), ("6", ["4"])], equivalence)) == [Outcome.CORRECT, Outcome.INCORRECT]
     assert outcomes == [*items.values()]
     assert [outcome.correct for outcome in outcomes] == [True, False, False, None, None, True]
 
@@ -33,7 +33,7 @@ class TiredWorkers:
     """Workers that give up on everything."""
 
     def map(self, requests):
-        return [OutOfLimits("time") for _ in requests]
+        return [OUT_OF_LIMITS for _ in requests]
 
     def close(self):
         pass
@@ -41,7 +41,7 @@ class TiredWorkers:
 
 def test_grade_counts_a_comparison_without_a_verdict_neither_way():
     with Equivalence(TiredWorkers()) as equivalence:
-        hopeless, fine = grade([("x(x+3)", "x^2 + 3x"), ("18", "18")], equivalence)
+        hopeless, fine = grade([("x(x+3)", ["x^2 + 3x"]), ("18", ["18"])], equivalence)
     assert (hopeless, hopeless.correct) == (Outcome.TIMEOUT, None)
     assert fine.correct is True
 
@@ -52,7 +52,7 @@ def test_grade_streams_and_keeps_the_order():
     def endless():
         for number in range(10**9):
             taken.append(number)
-            yield str(number), number - number % 2
+            yield str(number), [str(number - number % 2)]
 
     with Equivalence() as equivalence:
         grades = grade(endless(), equivalence)
@@ -80,7 +80,6 @@ def test_label_of_takes_the_label_that_the_record_brings(record, field, label):
     [
         ({"correct": 1}, None, '"correct" must be true or false, not 1'),
         ({"quality": float("nan")}, None, "from 0 to 1"),
-        ({"quality": "x" * 99}, None, r"\.\.\."),
         ({"judge": 3}, "judge.score", '"judge.score" is missing'),
     ],
 )

@@ -25,7 +25,7 @@ from typing import Any
 
 from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical, name_of
 from tokur_cli.answers.numbers import Number
-from tokur_cli.answers.symbolic import OutOfLimits, WorkerPool
+from tokur_cli.answers.symbolic import OUT_OF_LIMITS, WorkerPool
 
 
 class Outcome(str, Enum):
@@ -54,6 +54,9 @@ class Outcome(str, Enum):
         """Whether the response is correct; None where that is not known."""
         return self is Outcome.CORRECT if self in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.NO_ANSWER) else None
 
+
+_OUTCOMES = {True: Outcome.CORRECT, "unparsable": Outcome.UNPARSABLE_REFERENCE, OUT_OF_LIMITS: Outcome.TIMEOUT}
+"""What the replies of workers mean; all else is ``INCORRECT``."""
 
 _FOREIGN_WORD = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u1fff\u3040-\ud7ff]")
 
@@ -172,9 +175,9 @@ class Equivalence:
             same = compare_cheaply(reference, answer)
             outcomes.append(None if same is None else Outcome.CORRECT if same else Outcome.INCORRECT)
             if same is None:  # of a choice, what stands beside its letter
-                asked.append(((reference.beside or reference).latex, (answer.beside or answer).latex))
-        replies = iter(self._ask(asked, ("gold", "answer")))
-        return [_comparison(next(replies)) if outcome is None else outcome for outcome in outcomes]
+                asked.append(("verify", (reference.beside or reference).latex, (answer.beside or answer).latex))
+        replies = iter(self._ask(asked))
+        return [_OUTCOMES.get(next(replies), Outcome.INCORRECT) if one is None else one for one in outcomes]
 
     def fingerprints(self, answers: Sequence[Canonical]) -> list[str | None]:
         """Return a text for each answer, different for answers that are not the same; None where there is none.
@@ -182,23 +185,14 @@ class Equivalence:
         Args:
             answers: expressions; math-verify reads each once.
         """
-        found = self._ask([(answer.latex,) for answer in answers], ("text",))
-        return [None if isinstance(reply, OutOfLimits) else reply for reply in found]
+        found = self._ask([("fingerprint", answer.latex) for answer in answers])
+        return [None if reply == OUT_OF_LIMITS else reply for reply in found]
 
-    def _ask(self, asked: Sequence[tuple[str, ...]], names: tuple[str, ...]) -> list[Any]:
+    def _ask(self, asked: Sequence[tuple[str, ...]]) -> list[Any]:
         """Return the replies to all questions; only those not yet known go to the workers."""
         unknown = [key for key in dict.fromkeys(asked) if key not in self._known]
         if unknown:
             if len(self._known) > _REMEMBERED:
                 self._known = {key: self._known[key] for key in asked if key in self._known}
-            replies = self._workers.map(dict(zip(names, key, strict=True)) for key in unknown)
-            self._known.update(zip(unknown, replies, strict=True))
+            self._known.update(zip(unknown, self._workers.map(unknown), strict=True))
         return [self._known[key] for key in asked]
-
-
-def _comparison(reply: object) -> Outcome:
-    if isinstance(reply, OutOfLimits):
-        return Outcome.TIMEOUT
-    if reply == "unparsable":
-        return Outcome.UNPARSABLE_REFERENCE
-    return Outcome.CORRECT if reply is True else Outcome.INCORRECT

@@ -17,9 +17,9 @@ import queue
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 from tokur_cli.records.errors import TokurError
 
@@ -34,10 +34,8 @@ _START = (
 )
 
 
-class OutOfLimits(NamedTuple):
-    """The reply to a request that ran out of ``time`` or ``memory``."""
-
-    limit: str
+OUT_OF_LIMITS = "out of limits"
+"""The reply to a request that ran out of time or memory."""
 
 
 class WorkerPool:
@@ -60,11 +58,11 @@ class WorkerPool:
         for worker in list(self._workers):
             self._drop(worker)
 
-    def map(self, requests: Iterable[Mapping[str, Any]]) -> list[Any]:
-        """Return the replies to ``requests`` in order, ``OutOfLimits`` where a request ran out of time or memory.
+    def map(self, requests: Iterable[tuple[str, ...]]) -> list[Any]:
+        """Return the replies to ``requests`` in order, ``OUT_OF_LIMITS`` where one ran out of time or memory.
 
         Args:
-            requests: ``gold`` and ``answer`` to be compared, or ``text`` for a fingerprint.
+            requests: for each the name of a function of ``mathematics``, and the texts that it is called with.
 
         Raises:
             TokurError: a worker does not start.
@@ -79,7 +77,7 @@ class WorkerPool:
                     worker.kill()
                 raise
 
-    def _reply(self, request: Mapping[str, Any]) -> Any:
+    def _reply(self, request: tuple[str, ...]) -> Any:
         """Return a worker's reply to a request; a worker that died over it is not used again."""
         try:
             worker = self._idle.get_nowait()
@@ -90,11 +88,11 @@ class WorkerPool:
         with contextlib.suppress(BrokenPipeError):  # its death shows when the reply is read
             worker.stdin.write(json.dumps(request).encode() + b"\n")
         line = worker.stdout.readline()
-        reply = json.loads(line) if line.endswith(b"\n") else None
-        if not line.endswith(b"\n") or reply == "memory":
-            ended_by = -self._drop(worker)
-            return OutOfLimits("time" if ended_by in (signal.SIGPROF, signal.SIGALRM) else "memory")
-        self._idle.put(worker)
+        reply = json.loads(line) if line.endswith(b"\n") else OUT_OF_LIMITS
+        if reply == OUT_OF_LIMITS:
+            self._drop(worker)
+        else:
+            self._idle.put(worker)
         return reply
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -113,12 +111,10 @@ class WorkerPool:
             raise TokurError("symbolic comparison does not start: is math-verify installed and importable?")
         return worker
 
-    def _drop(self, worker: subprocess.Popen[bytes]) -> int:
-        """End a worker and return its exit status, that of its own end where it has ended already."""
+    def _drop(self, worker: subprocess.Popen[bytes]) -> None:
         self._workers.discard(worker)
         with worker:
             worker.kill()
-        return worker.returncode
 
 
 def main() -> None:
@@ -146,16 +142,16 @@ def main() -> None:
     for line in requests:
         signal.setitimer(signal.ITIMER_PROF, seconds)
         signal.setitimer(signal.ITIMER_REAL, patience)
-        request = json.loads(line)
+        name, *texts = json.loads(line)
         try:
-            reply: Any = (mathematics.verify if "gold" in request else mathematics.fingerprint)(**request)
+            reply: Any = getattr(mathematics, name)(*texts)
         except MemoryError:
-            reply = "memory"
+            reply = OUT_OF_LIMITS
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         # math-verify swallows MemoryError here and there; its False is then worth nothing.
         if not reply and sys.platform == "linux" and _peak_memory() > 0.9 * memory:
-            reply = "memory"
+            reply = OUT_OF_LIMITS
         replies.write(json.dumps(reply).encode() + b"\n")
 
 
