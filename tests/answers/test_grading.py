@@ -46,20 +46,6 @@ def test_grade_counts_a_comparison_without_a_verdict_neither_way():
     assert fine.correct is True
 
 
-def test_grade_streams_and_keeps_the_order():
-    taken = []
-
-    def endless():
-        for number in range(10**9):
-            taken.append(number)
-            yield str(number), [str(number - number % 2)]
-
-    with Equivalence() as equivalence:
-        grades = grade(endless(), equivalence)
-        assert [next(grades).correct for _ in range(6)] == [True, False] * 3
-    assert len(taken) < 5000
-
-
 @pytest.mark.parametrize(
     ("record", "field", "label"),
     [
@@ -75,17 +61,11 @@ def test_label_of_takes_the_label_that_the_record_brings(record, field, label):
     assert label_of(record, field) == label
 
 
-@pytest.mark.parametrize(
-    ("record", "field", "message"),
-    [
-        ({"correct": 1}, None, '"correct" must be true or false, not 1'),
-        ({"quality": float("nan")}, None, "from 0 to 1"),
-        ({"judge": 3}, "judge.score", '"judge.score" is missing'),
-    ],
-)
-def test_label_of_names_the_field_that_holds_none(record, field, message):
-    with pytest.raises(RecordError, match=message):
-        label_of(record, field)
+def test_label_of_names_the_field_that_holds_none():
+    with pytest.raises(RecordError, match='"correct" must be true or false, not 1'):
+        label_of({"correct": 1})
+    with pytest.raises(RecordError, match=r'"judge\.score" is missing'):
+        label_of({"judge": 3}, "judge.score")
 
 
 def test_label_rule_has_no_label_for_a_reference_that_is_none():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tokur_cli.answers.latex import NO, YES
-from tokur_cli.answers.markers import ENGLISH, LANGUAGES, language_of
+from tokur_cli.answers.markers import LANGUAGES, language_of
 from tokur_cli.answers.sentences import CAUSE, CORRECTION, LETTER_OF_CHOICE, SENTENCE_END, is_broken_off
 
 _TAIL = 4_000
@@ -72,7 +72,7 @@ def chosen_letter(text: str) -> str | None:
         language = language_of(sentence)
         reason = CAUSE.search(sentence)
         main = sentence[: reason.start()] if reason else sentence
-        if not main.strip() or (language != ENGLISH and LANGUAGES[language].is_unsure(sentence)):
+        if not main.strip() or LANGUAGES[language].is_unsure(sentence):
             continue
         kept = [match for match in LETTER_OF_CHOICE.finditer(main) if not _is_rejected(main, match)]
         for clause in (main, main[main.rfind(" but ") :]):  # "B is tempting, but C is the better choice"
@@ -123,7 +123,7 @@ def opening_verdict(text: str) -> str | None:
         return None
     language = language_of(text)
     rest = SENTENCE_END.split(text[first.end() :], maxsplit=1)[0]
-    is_unsure = language != ENGLISH and first["word"].lower() in YES and LANGUAGES[language].is_unsure(rest)
+    is_unsure = first["word"].lower() in YES and LANGUAGES[language].is_unsure(rest)
     return None if is_unsure else first["word"]  # "Ja, aber nur wenn …"
 
 

@@ -147,8 +147,6 @@ def read_number(text: str) -> Number | None:
 
 def _read(text: str) -> Number | None:
     text = _ORDINAL.sub("", _with_points(text))
-    if not any(digit in text for digit in "0123456789"):
-        return _read_spelled(text)
     return _read_digits(text) or _read_spelled(text) or _read_compound(text)
 
 

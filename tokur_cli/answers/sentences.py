@@ -42,18 +42,17 @@ SO = re.compile(r"(?i)\b(?:so|thus|therefore|hence|consequently)(?![^\W_])")
 CAUSE = re.compile(r"(?i)[,;]?\s*(?:\b(?:because|since)\b|因为|因為|由于|由於)")
 """Where the reason for an answer begins."""
 
-_IN_DOUBT = re.compile(r"(?i)\b(?:either|can't decide|not sure|unsure|might|may be|could|maybe|perhaps|possibly)\b")
-"""Words that leave it open which of several is meant."""
-
 _UNDETERMINED = re.compile(
     r"(?i)\b(?:I (?:cannot|can't|could not|couldn't|am unable to)|(?:cannot|can't|could not) be|\w*(?:not|n't) enough"
     r"|insufficient|impossible to"
     r"|(?:but|however|although|though)\b[^.!?]{0,60}?\b(?:wrong|incorrect|not (?:right|correct|true)))\b"
 )
-_HYPOTHETICAL = re.compile(
-    r"(?i)\A\W*(?:let|assume|suppose|given|next|first|to find|recall)\b"
-    r"|\b(?:would have|doubt|guess\w*|wants?|supposed to|otherwise)\b"
+_IN_DOUBT = re.compile(
+    r"(?i)\A\W*(?:let|assume|suppose|given|next|first|to find|recall)\b|\b(?:would have|doubt|guess\w*|wants?"
+    r"|supposed to|otherwise|either|can't decide|not sure|unsure|might|may be|could|maybe|perhaps|possibly)\b"
 )
+"""Words of a sentence that supposes, doubts, or leaves it open which of several is meant."""
+
 _DENIED = re.compile(r"(?i)(?:n't|\b(?:not|never|no))\s+(?:[a-z]+\s+){0,2}\Z")
 _CONTRAST = re.compile(
     r"(?i)[,;]?\s*(?:\b(?:rather than|instead of|as opposed to|unlike|out of)\b|,\s+(?:not|no)\b"
@@ -157,24 +156,20 @@ def is_answer_alone(text: str) -> bool:
     form = canonical(text)
     if not any(character.isalnum() for character in form.text) or re.search(r"\\boxed\{\s*(?:\}|\Z)", text):
         return False
-    if form.kind == "words" and not MATH.fullmatch(text):
-        return word_count(text) <= 3 and not (CORRECTION.search(text) or (NEGATION.search(text) and form.text != "no"))
+    if form.kind == "words":
+        return word_count(text) <= 3
     return form.kind in ("number", "choice") or not is_prose(text)
 
 
 def is_cut_off(sentence: str) -> bool:
     """Return whether a last sentence ends within a formula."""
     sentence = sentence.rstrip("*_ \n")
-    return (
-        bool(UNFINISHED.search(sentence))
-        or sentence.count("{") > sentence.count("}")
-        or (sentence.count("$") == 1 and "\\" in sentence)
-    )
+    return bool(UNFINISHED.search(sentence)) or sentence.count("{") > sentence.count("}")
 
 
 def is_broken_off(text: str) -> bool:
     """Return whether a text ends with a word that another must follow: "The answer is"."""
-    return bool(_DANGLING.search(text[-20:])) and " " in text.strip()
+    return bool(_DANGLING.search(text[-20:]))
 
 
 def is_undecided(text: str) -> bool:
@@ -200,44 +195,32 @@ def stated(following: str, *, letters: bool, language: str, worked: str = "", le
     marks = _LEADING_MARKS.match(following)
     start = marks.end() if marks else 0
     rest = following[start:]
-    denied = bool(NEGATION.search(lead)) if language == ENGLISH else LANGUAGES[language].is_unsure(lead)
+    if NEGATION.search(lead) if language == ENGLISH else LANGUAGES[language].is_unsure(lead):
+        return None
     math = MATH.match(rest)
     if math:
         formula = _whole_formula(rest, math)
-        is_filled = any(character.isalnum() for character in canonical(formula).text) and "boxed{}" not in formula
-        if not is_filled or denied or _is_computed_with(rest, Amount(0, len(formula), formula, None)):
-            return None
-        return Statement(formula, start + len(formula))
+        return Statement(formula, start + len(formula)) if "boxed{}" not in formula else None
     end = SENTENCE_END.search(rest)
     sentence = rest[: end.start()] if end else rest
     if (end is None and is_cut_off(sentence)) or (end and end[0].startswith("?")):
         return None
-    sentence = sentence.strip(" \t*_\"'").rstrip(" \t*_\"',;")
-    text = _behind_marker(sentence, letters, language, worked, lead, denied) if sentence else None
+    text = _behind_marker(sentence, letters, language, worked)
     return Statement(text, start + (end.end() if end else len(rest))) if text else None
 
 
-def _behind_marker(sentence: str, letters: bool, language: str, worked: str, lead: str, denied: bool) -> str | None:
+def _behind_marker(sentence: str, letters: bool, language: str, worked: str) -> str | None:
     """Return what the sentence behind a marker states: alone, or within words."""
-    if language == ENGLISH and _UNDETERMINED.search(lead + sentence):
-        return None
     main = _main_clause(sentence, language)
-    if language != ENGLISH and LANGUAGES[language].is_unsure(re.split(r"[,;]\s", main)[0]):
-        return None
-    if letters and is_undecided(main):
+    if LANGUAGES[language].is_unsure(re.split(r"[,;]\s", main)[0]) or (letters and is_undecided(main)):
         return None
     letter = LEADING_CHOICE.match(main)
-    if letter and not denied and (letters or len(sentence.split()) > 1):
+    if letter:
         several = _LETTERS.match(main)
         return several[0] if several else letter[1].upper()
-    if _BOUND_BEFORE.search(lead) or main.startswith((">", "<", "≥", "≤", "≠")):
-        return None
     main = main if canonical(main).number else without_working(main) or main
-    form = canonical(main)
-    if denied and form.text != "no":
-        return None
     is_range = any(goes_on(main, amount.end) for amount in amounts(main)[:1])
-    if form.text in ("yes", "no") or form.kind in ("number", "choice") or not (is_prose(main) or is_range):
+    if canonical(main).kind in ("number", "choice") or not (is_prose(main) or is_range):
         return main
     found = _readings(main)
     if not found:
@@ -261,10 +244,9 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         language: the text's, as its ISO 639-1 code; None to tell it from the text's words.
     """
     language = language or language_of(text[-500:])
-    row = LANGUAGES[language]
     if is_cut_off(text[-300:].rpartition("\n")[2]) or is_broken_off(text):
         return None
-    sentences = _sentences(row.with_points(text[-4_000:]))
+    sentences = _sentences(LANGUAGES[language].with_points(text[-4_000:]))
     for index in range(len(sentences) - 1, -1, -1):
         sentence = sentences[index]
         if re.search(r"[?:]\s*\Z", sentence):
@@ -273,10 +255,9 @@ def closing(text: str, *, language: str | None = None) -> str | None:
         is_cut = index == len(sentences) - 1 and not _ENDED.search(text[-300:])  # by a limit on tokens
         if is_cut and (not found or word_count(sentence[found[-1].end :].partition(",")[2]) > 2):
             return None
-        in_words = not any(character.isdigit() for character in sentence)
-        if found and (not in_words or row.concludes(sentence) or len(sentences) == 1):
+        if found:
             return _concluded(sentence, "\n".join(sentences[:index]), language, is_marked=False)
-        if CORRECTION.match(sentence) or NEGATION.match(sentence):
+        if NEGATION.match(sentence):
             return None
     return None
 
@@ -316,13 +297,13 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
     result = last_result(main)
     if result:
         return _of_calculation(main, found, result)
-    if language == ENGLISH and _HYPOTHETICAL.search(main):
+    if _IN_DOUBT.search(main):
         return None
     equation = max(_SOLVED.finditer(main), key=re.Match.end, default=None)
     equal = only([amount for amount in found if equation and amount.end > equation.end()])
     if equation and equal and not _UNSOLVED.search(main[: equation.end()]):
         return equal
-    if not found or _IN_DOUBT.search(main) or QUALIFIED.search(main):
+    if not found or QUALIFIED.search(main):
         return None
     said = max(_RESULT.finditer(main), key=re.Match.end, default=None)
     behind = [amount for amount in found if said and 0 <= amount.start - said.end() <= 2]
@@ -346,8 +327,7 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
     # A sentence that only repeats a number of the calculation right before it adds nothing to its result.
     before = worked.rpartition("\n")[2]
     known = amounts(before)
-    repeats = last_result(before) and one[0].value in {amount.value for amount in known}
-    return _resolved(known, worth) if repeats else None
+    return _resolved(known, worth) if one[0].value in {amount.value for amount in known} else None
 
 
 def _is_dismissed(text: str, amount: Amount) -> bool:
@@ -427,7 +407,7 @@ def _is_computed_with(text: str, amount: Amount) -> bool:
     if another is None or not another["of"]:
         return another is not None
     number = amount.number
-    return number is not None and (number.value.denominator != 1 or number.scale < 1) and number.places == 0
+    return number is not None and (number.value.denominator != 1 or number.scale < 1)
 
 
 def _resolved(found: list[Amount], worth: object) -> str | None:

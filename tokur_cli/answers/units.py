@@ -124,6 +124,4 @@ def scale_of(words: list[str]) -> tuple[Fraction, list[str]]:
         if not known or (scale != 1 and (further < 1000 or scale < 100)):
             break
         scale, rest = scale * further, [first[len(known) :], *rest[1:]] if first != known else rest[1:]
-    if scale != 1 and rest and rest[0] in ("de", "di", "of"):
-        rest = rest[1:]
     return scale, rest
