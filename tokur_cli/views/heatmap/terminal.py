@@ -58,7 +58,8 @@ def response_view(response: HeatmapResponse, scales: Sequence[Scale], style: Ter
     named = len(scales) > 1
     panels = [_panel(response, cells, scale, style, width, named=named) for scale in scales]
     head = Group(_heading(response, width), *_question(response))
-    return Group(*_spaced([head, *panels, _summary(response, cells, scales, style, width)]), _EMPTY)
+    summary = Constrain(_summary(response, cells, scales, style, width), READABLE)
+    return Group(*_spaced([head, *panels, summary]), _EMPTY)
 
 
 def compare_view(
