@@ -59,29 +59,22 @@ def test_check_files_takes_a_folder_for_what_is_in_it(names):
     assert refused(["data"], ["model"]) is None, "the file has another name"
 
 
-@pytest.mark.parametrize(
-    ("path", "options", "said"),
-    [
-        ("full", {}, "give --force to replace it, or another name"),
-        ("full", {"resume": False}, "give --resume to continue it, --force to replace it"),
-        ("-", {"force": True}, "--force needs -o FILE"),
-        ("new.gz", {}, "records are written uncompressed"),
-        ("page.html", {}, "would hold text, no picture"),
-        ("pipe", {"resume": True}, "is not a regular file"),
-        ("full", {"force": True}, None),
-        ("new", {"resume": True}, None),
-    ],
-)
-def test_check_target_refuses_what_would_be_lost(path, options, said, tmp_path, monkeypatch):
+def test_check_target_refuses_what_would_be_lost(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("full").write_text("{}\n")
     os.mkfifo("pipe")
-    options = {"force": False, **options}
-    if said is None:
-        check_target(path, **options)
-        return
-    with pytest.raises(UsageError, match=said):
-        check_target(path, **options)
+    for path, options, said in (
+        ("full", {"force": False}, "give --force to replace it, or another name"),
+        ("full", {"force": False, "resume": False}, "give --resume to continue it, --force to replace it"),
+        ("-", {"force": True}, "--force needs -o FILE"),
+        ("new.gz", {"force": False}, "records are written uncompressed"),
+        ("page.html", {"force": False}, "would hold text, no picture"),
+        ("pipe", {"force": False, "resume": True}, "is not a regular file"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            check_target(path, **options)
+    check_target("full", force=True)
+    check_target("new", force=False, resume=True)
 
 
 def test_check_writable_names_what_is_wrong_before_anything_is_done(tmp_path, monkeypatch):
@@ -95,14 +88,13 @@ def test_check_writable_names_what_is_wrong_before_anything_is_done(tmp_path, mo
             check_writable(name, **options)
 
 
-@pytest.mark.parametrize("mode", ["ab", "wb"])
-def test_select_finds_a_shell_that_leads_standard_output_into_the_input(mode, tmp_path):
+def test_heatmap_finds_a_shell_that_leads_standard_output_into_the_input(tmp_path):
     shutil.copy(SCORED, tmp_path / "s.jsonl")
-    with open(tmp_path / "s.jsonl", "rb") as stdin, open(tmp_path / "s.jsonl", mode) as stdout:
-        command = [*TOKUR, "select", "s.jsonl"]
+    with open(tmp_path / "s.jsonl", "rb") as stdin, open(tmp_path / "s.jsonl", "ab") as stdout:
+        command = [*TOKUR, "heatmap", "-o", "-", "s.jsonl"]
         run = subprocess.run(command, cwd=tmp_path, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, check=False)
-    assert (run.returncode, run.stderr.startswith(b"tokur select: standard output goes to ")) == (2, True)
-    assert (tmp_path / "s.jsonl").read_bytes() == (b"" if mode == "wb" else SCORED.read_bytes())
+    assert (run.returncode, run.stderr.startswith(b"tokur heatmap: standard output goes to ")) == (2, True)
+    assert (tmp_path / "s.jsonl").read_bytes() == SCORED.read_bytes()
 
 
 # --- whole or not at all ---
