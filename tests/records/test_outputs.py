@@ -91,7 +91,7 @@ def test_check_writable_names_what_is_wrong_before_anything_is_done(tmp_path, mo
 def test_heatmap_finds_a_shell_that_leads_standard_output_into_the_input(tmp_path):
     shutil.copy(SCORED, tmp_path / "s.jsonl")
     with open(tmp_path / "s.jsonl", "rb") as stdin, open(tmp_path / "s.jsonl", "ab") as stdout:
-        command = [*TOKUR, "heatmap", "-o", "-", "s.jsonl"]
+        command = [*TOKUR, "heatmap", "s.jsonl"]
         run = subprocess.run(command, cwd=tmp_path, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, check=False)
     assert (run.returncode, run.stderr.startswith(b"tokur heatmap: standard output goes to ")) == (2, True)
     assert (tmp_path / "s.jsonl").read_bytes() == SCORED.read_bytes()
