@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers import parsed, write_lines
 from tests.tiny import tiny_model_folder
-from tokur_cli.engine.text import templates
+from tokur_cli.engine.text import tokens
 
 QUESTIONS = [{"id": str(n), "question": f"{n}+1?", "level": "3" if n == 2 else n, "response": "4"} for n in range(4)]
 FAILING = {
@@ -46,7 +46,7 @@ def test_template_date_is_one_for_score_and_generate_and_resume_compares_it(tmp_
         assert run_tokur(*arguments)[0] == 0
         record = parsed((tmp_path / f"{command}.jsonl").read_text())[0]
         texts.append(record)
-        monkeypatch.setattr(templates, "DATE", datetime(2024, 7, 27))
+        monkeypatch.setattr(tokens, "DATE", datetime(2024, 7, 27))
         code, _, err = run_tokur(*arguments, "--resume")
         assert (code, "date" in err) == (1, True), err
         monkeypatch.undo()

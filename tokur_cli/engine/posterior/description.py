@@ -42,11 +42,6 @@ class PosteriorDescription(PosteriorSettings):
     version: str = field(kw_only=True, default=__version__)
     format: int = field(kw_only=True, default=1)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.rank < 1 or not 1 <= self.draws <= MOST_DRAWS:
-            raise ValueError(f'"rank" and "draws" are {self.rank} and {self.draws}, not from 1')
-
     def as_json(self) -> str:
         """Return the text of the file."""
         return json.dumps(vars(self), indent=2, ensure_ascii=False) + "\n"

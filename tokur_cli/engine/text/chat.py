@@ -119,7 +119,8 @@ class ThinkingForm:
             response: with its reasoning as ``with_reasoning`` writes it.
         """
         thought, _, text = response.removeprefix(THINK_BEGINS).partition(THINK_ENDS)
-        written, places, given = "", [], 0
+        places: list[int] = []
+        written, given = "", 0
         for ours, theirs in ((self.before, THINK_BEGINS), (thought, thought), (self.between, THINK_ENDS), (text, text)):
             places += [given + min(place, len(theirs)) for place in range(len(ours))]
             written, given = written + ours, given + len(theirs)

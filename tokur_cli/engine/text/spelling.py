@@ -66,7 +66,7 @@ class Spelling:
     def _byte(self, name: str) -> bytes | None:
         """Return the byte that a token is for where others may lack it, as in SentencePiece's vocabularies."""
         match = None if name in self._added or self._bytes_by_character else _BYTE.fullmatch(name)
-        return match and bytes.fromhex(match[1])
+        return None if match is None else bytes.fromhex(match[1])
 
     @cached_property
     def _added(self) -> set[str]:
