@@ -64,8 +64,8 @@ def test_records_of_one_length_are_in_one_stratum_and_the_strata_are_of_about_eq
     stratum = length_strata(length)
     assert all(len(set(stratum[length == value])) == 1 for value in set(length))
     assert np.bincount(stratum) == pytest.approx(np.full(5, 200), abs=10)
-    assert length_strata([math.nan, 3.0, math.inf]).tolist() == [-1, 0, -1]
-    assert length_strata([7.0] * 9).tolist() == [0] * 9
+    assert length_strata(np.array([math.nan, 3.0, math.inf])).tolist() == [-1, 0, -1]
+    assert length_strata(np.full(9, 7.0)).tolist() == [0] * 9
 
 
 def test_its_intervals_and_differences_are_those_of_resampled_questions():

@@ -48,22 +48,6 @@ def test_hits_are_those_of_all_orders_and_within_is_the_auroc_of_each_response(r
     assert metrics["within"].value == (pytest.approx(np.mean(areas)) if areas else None)
 
 
-def test_intervals_hold_what_fresh_questions_give():
-    """Of 200 sets of 60 questions about 95 % have an interval that holds the truth, two equal responses a question."""
-    rng = np.random.default_rng(0)
-    held = 0
-    response = np.repeat(np.arange(120), 4)
-    label = np.tile([1.0, 1.0, 0.0, 1.0], 120)
-    for _ in range(200):
-        confidence = np.repeat(rng.random((60, 4)), 2, axis=0).ravel()  # the truth is hit1 = 1/4
-        found = evaluate_scores(  # as probabilities, it is not calibrated
-            {"x": confidence}, label, Plan(200), cluster=response // 2, response=response, probabilities=["x"]
-        )
-        estimate = found.scores["x"].metrics["hit1"]
-        held += estimate.low <= 0.25 <= estimate.high
-    assert 0.9 <= held / 200 <= 0.99
-
-
 def test_differences_are_paired():
     rng = np.random.default_rng(1)
     response = np.repeat(np.arange(100), 4)

@@ -2,8 +2,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tokur_cli.records.errors import UsageError
 from tokur_cli.scores import catalogue
@@ -116,14 +114,6 @@ def test_group_scores_of_a_response_longer_than_the_window(monkeypatch):
     got = compute_scores(choose_scores("deepconf_group,deepconf_bottom10,deepconf_tail"), {"deepconf": confidence})
     assert group_confidences(confidence, 3) == pytest.approx(groups)
     assert got == pytest.approx({"deepconf_group": min(groups), "deepconf_bottom10": min(groups), "deepconf_tail": 7.0})
-
-
-@given(st.lists(st.floats(0, 30, width=32), min_size=1, max_size=60), st.integers(1, 40))
-def test_windows_are_the_means_of_their_tokens(values, window):
-    values = np.array(values, np.float32)
-    size = min(window, len(values))
-    expected = [float(np.mean(values[i : i + size].astype(float))) for i in range(len(values) - size + 1)]
-    assert group_confidences(values, window) == pytest.approx(expected, abs=1e-9)
 
 
 def test_what_the_scorings_own_passes_give_is_computed_by_default():

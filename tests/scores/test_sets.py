@@ -37,11 +37,6 @@ def test_classes_are_those_of_lm_polygraph(case):
     assert cluster_by_entailment(np.array(case["entails"])) == case["classes"]
 
 
-def test_entailment_in_one_direction_does_not_join():
-    assert cluster_by_entailment(np.array([[True, True], [False, True]])) == [0, 1]
-    assert cluster_by_entailment(np.array([[True, True], [True, True]])) == [0, 0]
-
-
 def test_a_text_joins_by_the_first_member_alone_and_the_first_class_that_fits():
     mutual = np.eye(5, dtype=bool)
     for i, j in [(0, 1), (1, 2), (0, 3), (2, 3), (2, 4)]:

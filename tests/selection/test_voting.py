@@ -77,13 +77,6 @@ def test_choose_plain_majority_by_hand(confidences, labels, chosen):
     assert choose(confidences, labels, Rule("maj")).chosen == chosen
 
 
-@pytest.mark.parametrize("rule", [Rule("maj", TOP_10), Rule("wbon"), Rule("bon")])
-def test_choose_never_keeps_a_missing_score_where_one_is_needed(rule):
-    choice = choose([None, -1e300, None], [0, 1, 0], rule)
-    assert list(choice.weights) == [1]
-    assert choose([None, None], [0, 1], rule) is None
-
-
 def test_choose_bon_passes_over_a_response_without_an_answer():
     choice = choose([3.0, 2.0, 1.0], [None, 0, 1], Rule("bon"))
     assert (choice.chosen, choice.weights) == (1, {0: 0.0, 1: 1.0, 2: 0.0})

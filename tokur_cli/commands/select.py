@@ -174,7 +174,7 @@ class _Selection:
         for gathered in gathering.questions.values():
             question = gathered.question
             drawn, duplicates = gathered.without_duplicates()
-            self.notes.look_at(gathered, drawn, duplicates)
+            self.notes.look_at(question.name, drawn, duplicates)
             classes = answer_classes([response.answer for response in drawn], labelling.equivalence)
             choice = choose([response.confidence for response in drawn], classes.labels, self.rule)
             certainty, answers = self._certainty(question, drawn, choice)

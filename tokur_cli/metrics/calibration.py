@@ -59,15 +59,11 @@ def fit_platt(values: Floats, label: Floats) -> Line:
     """
     right = label.sum()
     high, low = (right + 1) / (right + 2), 1 / (len(label) - right + 2)
-    return _fit_line(values, label * high + (1 - label) * low, strength=np.inf)
+    return fit_logistic(values, label * high + (1 - label) * low, strength=np.inf)
 
 
-def fit_logistic(values: Floats, label: Floats) -> Line:
-    """Fit a logistic regression of standardised values, with scikit-learn's L2 regularisation (C = 1)."""
-    return _fit_line(values, label, strength=1.0)
-
-
-def _fit_line(values: Floats, target: Floats, strength: float) -> Line:
+def fit_logistic(values: Floats, label: Floats, strength: float = 1.0) -> Line:
+    """Fit a logistic regression of standardised values, with scikit-learn's L2 regularisation (C = ``strength``)."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
@@ -76,8 +72,8 @@ def _fit_line(values: Floats, target: Floats, strength: float) -> Line:
     # A target between 0 and 1 is a correct and an incorrect record, weighted
     model = LogisticRegression(C=strength, max_iter=1000, tol=1e-8).fit(
         np.concatenate((scaled, scaled)),
-        np.repeat((1, 0), len(target)),
-        sample_weight=np.concatenate((target, 1 - target)),
+        np.repeat((1, 0), len(label)),
+        sample_weight=np.concatenate((label, 1 - label)),
     )
     weights = model.coef_[0] / scaler.scale_
     return Line(weights, float(model.intercept_[0] - weights @ scaler.mean_))
@@ -99,46 +95,29 @@ def fit_isotonic(values: Floats, label: Floats, *, rising: bool = True, lowest: 
     return Curve(np.column_stack((model.X_thresholds_, model.y_thresholds_)).astype(np.float64))
 
 
-def held_out(
-    values: Floats, label: Floats, fit: Fit, *, cluster: ArrayLike | None = None, folds: int = FOLDS, seed: int = 0
-) -> Floats:
+def held_out(values: Floats, label: Floats, fit: Fit, question: NDArray[np.generic], seed: int) -> Floats:
     """Return each record's probability of being correct (N,), from what was fitted on the questions of other folds.
 
-    The questions are split at random but with their mean labels spread evenly. (scikit-learn's StratifiedGroupKFold
-    does so too, but takes 5 s a score for 20,000 questions.)
+    The questions are split at random but with their mean labels spread evenly: where a fold has more of the correct
+    ones, the others have fewer, and what is fitted on these errs the other way. (scikit-learn's StratifiedGroupKFold
+    spreads them, too, but takes 5 s a score for 20,000 questions; its GroupKFold does not.)
 
     Args:
         values: (N, K), finite.
         label: (N,), in [0, 1].
         fit: takes the values and labels of some records.
-        cluster: (N,) number of the question of each record; by default each is its own. At least ``folds`` questions.
-        folds: how many.
+        question: (N,) number of the question of each record, of at least ``FOLDS`` questions.
         seed: of the split.
     """
-    members = np.arange(len(label)) if cluster is None else np.asarray(cluster)
-    question = np.unique(members, return_inverse=True)[1]
-    mean = np.bincount(question, weights=label) / np.bincount(question)  # (Q,)
+    number = np.unique(question, return_inverse=True)[1]
+    mean = np.bincount(number, weights=label) / np.bincount(number)  # (Q,)
     shuffled = np.random.default_rng(seed).permutation(len(mean))
     fold = np.empty(len(mean), dtype=np.intp)
-    fold[shuffled[np.argsort(mean[shuffled], kind="stable")]] = np.arange(len(mean)) % folds
+    fold[shuffled[np.argsort(mean[shuffled], kind="stable")]] = np.arange(len(mean)) % FOLDS
     probability = np.empty(len(label))
-    for number in range(folds):
-        inside: NDArray[np.bool_] = fold[question] == number
+    for inside in (fold[number] == each for each in range(FOLDS)):
         probability[inside] = fit(values[~inside], label[~inside]).predict(values[inside])
     return probability
-
-
-def calibrated(confidence: ArrayLike, label: ArrayLike, *, cluster: ArrayLike | None = None, seed: int = 0) -> Floats:
-    """Return each record's probability of being correct (N,), by isotonic regression on the other folds' questions.
-
-    Takes (N,) confidences, finite, and what ``held_out`` takes.
-    """
-
-    def fit(values: Floats, label: Floats) -> Curve:
-        return fit_isotonic(values, label, lowest=0.0)
-
-    values, label = np.asarray(confidence, dtype=np.float64)[:, None], np.asarray(label, dtype=np.float64)
-    return held_out(values, label, fit, cluster=cluster, seed=seed)
 
 
 def square_errors(probability: ArrayLike, label: ArrayLike) -> Floats:
@@ -157,10 +136,3 @@ def ece(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> float:
     probability, label = np.asarray(probability, dtype=np.float64), np.asarray(label, dtype=np.float64)
     index = np.minimum((probability * bins).astype(np.intp), bins - 1)
     return float(np.abs(np.bincount(index, weights=label - probability)).sum() / len(label))
-
-
-def log_losses(probability: ArrayLike, label: ArrayLike) -> Floats:
-    """Return −y log p − (1 − y) log(1 − p), (N,) in nats; p is kept a rounding error from 0 and 1."""
-    least = np.finfo(np.float64).eps
-    p, y = np.clip(np.asarray(probability, dtype=np.float64), least, 1 - least), np.asarray(label, dtype=np.float64)
-    return np.asarray(-y * np.log(p) - (1 - y) * np.log1p(-p))

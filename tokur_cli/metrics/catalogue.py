@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Literal
 
-from tokur_cli.metrics.calibration import ece, log_losses, square_errors
+from tokur_cli.metrics.calibration import ece, square_errors
 from tokur_cli.metrics.ranking import (
     Floats,
     Sums,
@@ -36,7 +36,6 @@ class Metric:
         meaning: what it says, in a few words, for the help.
         table: the title of the table that shows it.
         better: which values are the better ones.
-        unit: a fraction is shown in percent.
         has_interval: whether it is resampled, for intervals and comparisons.
         compared: whether the table of differences from a baseline shows it.
         chance: what a score without information gets, if that is the same for any records. The first such metric that
@@ -49,7 +48,6 @@ class Metric:
     table: str
     _: KW_ONLY
     better: Literal["higher", "lower"] = "higher"
-    unit: Literal["%", "nats"] = "%"
     has_interval: bool = True
     compared: bool = False
     chance: float | None = None
@@ -61,13 +59,14 @@ class RankingMetric(Metric):
 
     Attributes:
         of: from sums over records under R sets of weights to (R,) values, NaN where it is not defined.
-        labels: which it is defined for: any, those that are not all the same, or of these correct and incorrect ones
-            alone, of the whole or of a stratum.
+        graded: whether it is defined for labels between correct and incorrect, too.
+        by_length: whether it needs the records' lengths.
     """
 
     _: KW_ONLY
     of: Callable[[Sums], Floats]
-    labels: Literal["any", "unequal", "classes", "strata"] = "any"
+    graded: bool = True
+    by_length: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +75,10 @@ class ProbabilityMetric(Metric):
 
     Attributes:
         of: from (N,) probabilities and labels to the (N,) losses whose mean it is, or without intervals to the figure.
-        calibrates: whether it is computed of calibrated probabilities, too.
     """
 
     _: KW_ONLY
     of: Callable[[Floats, Floats], Floats | float]
-    calibrates: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +99,12 @@ _CALIBRATED = "the confidence as a probability, calibrated on other questions"
 _HIT = "the first incorrect span among the K least certain of its response"
 
 _ALL: tuple[Metric, ...] = (
-    RankingMetric("auroc", "AUROC", _RANKED, RANKING, of=auroc_of, labels="classes", chance=0.5),
-    RankingMetric("auprc", "AUPRC", _RANKED, RANKING, of=auprc_of, labels="classes", compared=True),
+    RankingMetric("auroc", "AUROC", _RANKED, RANKING, of=auroc_of, graded=False, chance=0.5),
+    RankingMetric("auprc", "AUPRC", _RANKED, RANKING, of=auprc_of, graded=False, compared=True),
     RankingMetric("acc", "ACC*", "accuracy of the more confident half", RANKING, of=acc_of, compared=True),
     RankingMetric(
         "auroc_at_length", "AUROC@length", "AUROC of the pairs within a fifth of the lengths", AT_LENGTH,
-        of=auroc_at_length_of, labels="strata", compared=True,
+        of=auroc_at_length_of, graded=False, by_length=True, compared=True,
     ),
     SpanMetric(
         "within", "AUROC within", "an incorrect span less certain than a correct one of its response", WITHIN,
@@ -116,16 +113,11 @@ _ALL: tuple[Metric, ...] = (
     SpanMetric("hit1", "hit@1", _HIT, WITHIN, of=partial(hit, most=1)),
     SpanMetric("hit3", "hit@3", _HIT, WITHIN, of=partial(hit, most=3)),
     RankingMetric("aurc", "AURC", _REJECTED, REJECTION, of=aurc_of, better="lower"),
-    RankingMetric("prr", "PRR", _REJECTED, REJECTION, of=prr_of, labels="unequal", chance=0.0),
+    RankingMetric("prr", "PRR", _REJECTED, REJECTION, of=prr_of, chance=0.0),
     ProbabilityMetric("brier", "Brier", _CALIBRATED, REJECTION, of=square_errors, better="lower"),
     ProbabilityMetric(
         "ece", "ECE", _CALIBRATED, REJECTION, of=ece, better="lower",
         has_interval=False,  # resampling adds to its bias, so that its interval would mislead
-    ),
-    ProbabilityMetric(
-        "log_loss", "log loss", "of scores that are probabilities, in nats", REJECTION, of=log_losses,
-        better="lower", unit="nats", compared=True,
-        calibrates=False,  # what isotonic regression calls impossible may happen
     ),
 )  # fmt: skip
 
@@ -141,7 +133,7 @@ def leading(*, is_binary: bool) -> Metric:
     return next(
         metric
         for metric in METRICS.values()
-        if metric.chance is not None and isinstance(metric, RankingMetric) and (is_binary or metric.labels == "unequal")
+        if metric.chance is not None and isinstance(metric, RankingMetric) and (is_binary or metric.graded)
     )
 
 

@@ -41,8 +41,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tokur_cli.metrics.ranking import Floats
-
 GROWTH = 4
 """How many times the beginning of a sequence the next one begins at."""
 
@@ -103,23 +101,25 @@ def certify(
     size, level = max(found)
     count = int(errors[size - 1])
     after = int(order[size]) if size < len(order) else None
-    return Certified(size, count, after, float(upper_bound(count, size, level)))
+    return Certified(size, count, after, upper_bound(count, size, level))
 
 
 @lru_cache(maxsize=16)
 def sequences(count: int, alpha: float, delta: float) -> list[Tests]:
     """Return the tests of ``count`` responses, none where too few can be certified."""
+    from scipy.stats import nbinom
+
     starts = 0
     while fewest(alpha, delta / (starts + 1)) * GROWTH**starts <= count:
         starts += 1
-    if not starts:
-        return []
-    level = delta / starts
-    sizes = _growing(count, alpha, level)
-    first = int(sizes[0])
+    level = delta / max(starts, 1)
+    # The smallest size that allows c errors, P(Bin(k, α) ≤ c) ≤ level: so surely c + 1 of k responses are wrong
+    allowed = np.arange(math.floor(count * alpha) + 1)
+    sizes = nbinom.isf(level, allowed + 1, alpha) + allowed + 1
+    sizes = sizes[sizes <= count].astype(np.intp)
     found = []
     for start in range(starts):
-        begin = int(np.searchsorted(sizes, first * GROWTH**start))
+        begin = int(np.searchsorted(sizes, sizes[0] * GROWTH**start))
         of, errors = sizes[begin:], np.arange(begin, len(sizes))
         if not len(of) or of[-1] < count:
             of, errors = np.append(of, count), np.append(errors, len(sizes) - 1)
@@ -132,30 +132,8 @@ def fewest(risk: float, level: float) -> int:
     return math.ceil(math.log(level) / math.log1p(-risk))
 
 
-def upper_bound(errors: ArrayLike, size: ArrayLike, level: float) -> Floats:
-    """Return the upper Clopper–Pearson bound of a risk: the largest that so few errors do not reject.
-
-    Args:
-        errors: (…,) wrong responses.
-        size: (…,) responses.
-        level: probability of so few errors under the bound.
-    """
+def upper_bound(errors: int, size: int, level: float) -> float:
+    """Return the upper Clopper–Pearson bound of a risk: under it so few errors have the probability ``level``."""
     from scipy.special import betaincinv
 
-    errors, size = np.asarray(errors, dtype=np.float64), np.asarray(size, dtype=np.float64)
-    inside = np.where(errors < size, errors, 0)
-    return np.where(errors < size, betaincinv(inside + 1, size - inside, 1 - level), 1.0)
-
-
-def _growing(count: int, risk: float, level: float) -> NDArray[np.intp]:
-    """Return the smallest size that allows c errors, for c = 0, 1, … as far as it is at most ``count``."""
-    from scipy.special import betainc
-
-    allowed = np.arange(math.floor(count * risk) + 1, dtype=np.float64)
-    low, high = allowed, np.full(len(allowed), count + 1.0)  # P(Bin(low, α) ≤ c) = 1
-    while (high - low > 1).any():
-        middle = np.floor((low + high) / 2)
-        is_enough = betainc(middle - allowed, allowed + 1, 1 - risk) <= level  # P(Bin(middle, α) ≤ allowed)
-        low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
-    sizes: NDArray[np.intp] = high[high <= count].astype(np.intp)
-    return sizes
+    return float(betaincinv(errors + 1, size - errors, 1 - level)) if errors < size else 1.0

@@ -6,16 +6,22 @@ counted; nothing is imputed. A metric that is not defined is None with the reaso
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tokur_cli.metrics.calibration import FOLDS, calibrated
-from tokur_cli.metrics.catalogue import METRICS, ProbabilityMetric, RankingMetric, SpanMetric
+from tokur_cli.metrics.calibration import FOLDS, fit_isotonic, held_out
+from tokur_cli.metrics.catalogue import METRICS, Metric, ProbabilityMetric, RankingMetric, SpanMetric
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.ranking import Floats, Indices, length_strata, ranked, resampled
+from tokur_cli.metrics.ranking import Floats, Indices, Ranking, draws, length_strata, ratio
+
+MOST_GROUPS = 1_024
+"""Groups of neighbours that resamples rank at most, so that 100,000 records cost seconds instead of minutes. Values
+are shifted by what merging changes in the full set: an interval's width changes by less than a thousandth of itself."""
 
 FEWEST = 5
 """Questions with a correct label, and with an incorrect one, from which scores are told apart.
@@ -135,18 +141,13 @@ def evaluate_scores(
             the text. None where a record is a whole response.
         length: (N,) tokens of each record, NaN where that is not known; None for no metrics at fixed length.
         probabilities: the scores that are probabilities of being correct as they are, and are not calibrated.
-
-    Raises:
-        ValueError: a label lies outside [0, 1].
     """
     label = np.asarray(label, dtype=np.float64)
     labelled = np.isfinite(label)
     known = label[labelled]
-    if ((known < 0) | (known > 1)).any():
-        raise ValueError("labels must lie in [0, 1]")
-    every = np.arange(len(label)) if cluster is None else np.asarray(cluster)
+    question = np.arange(len(label)) if cluster is None else np.asarray(cluster)
     stratum = None if length is None else length_strata(np.asarray(length, dtype=np.float64)[labelled])
-    run = _Run(known, every[labelled], plan, stratum)
+    run = _Run(known, question[labelled], stratum, plan)
     scores = {}
     for name, values in confidences.items():
         confidence = np.asarray(values, dtype=np.float64)
@@ -167,14 +168,14 @@ def evaluate_scores(
 
 def _of_spans(label: Floats, confidence: Floats, response: NDArray[np.generic]) -> dict[str, Floats]:
     """Return (N,) metrics of spans within their responses: at the first labelled one of each, NaN at the others."""
-    found = {name: np.full(len(label), np.nan) for name, metric in METRICS.items() if isinstance(metric, SpanMetric)}
+    metrics = {name: metric for name, metric in METRICS.items() if isinstance(metric, SpanMetric)}
+    found = {name: np.full(len(label), np.nan) for name in metrics}
     order = np.argsort(response, kind="stable")
     starts = np.flatnonzero(response[order][1:] != response[order][:-1]) + 1
     for row in np.split(order, starts):
         if len(known := row[np.isfinite(label[row])]):
-            for metric in METRICS.values():
-                if isinstance(metric, SpanMetric):
-                    found[metric.name][known[0]] = metric.of(label[row], confidence[row])
+            for name, metric in metrics.items():
+                found[name][known[0]] = metric.of(label[row], confidence[row])
     return found
 
 
@@ -184,26 +185,29 @@ class _Score:
 
     Attributes:
         confidence: (N,), NaN where a record has none.
-        probability: the same, calibrated unless it is a probability as it is; None for too few questions.
-        is_probability: whether it is.
         losses: by metric (N,) numbers whose mean, NaN left out, is that metric.
+        others: metrics that are not resampled.
     """
 
     confidence: Floats
-    probability: Floats | None
-    is_probability: bool
-    losses: dict[str, Floats]
+    losses: dict[str, Floats] = field(default_factory=dict)
+    others: dict[str, Estimate] = field(default_factory=dict)
 
     def beside(self, other: _Score) -> _Score:
         """Return the score of the records that another one has, too."""
-        both = np.isfinite(self.confidence) & np.isfinite(other.confidence)
         losses = {
             metric: np.where(np.isfinite(other.losses[metric]), loss, np.nan)
             for metric, loss in self.losses.items()
             if metric in other.losses
         }
-        probability = None if self.probability is None else np.where(both, self.probability, np.nan)
-        return _Score(np.where(both, self.confidence, np.nan), probability, self.is_probability, losses)
+        return _Score(np.where(np.isfinite(other.confidence), self.confidence, np.nan), losses)
+
+
+class _Figures(NamedTuple):
+    """A score's value in each metric, NaN where it is not defined, and (R,) resampled values of each."""
+
+    values: dict[str, float]
+    drawn: dict[str, Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,52 +217,51 @@ class _Run:
     Attributes:
         label: (N,), in [0, 1].
         cluster: (N,) number of the question of each.
-        plan: how they are evaluated.
         stratum: (N,) number of the stratum of the lengths that each is in, -1 for none; None for no strata.
+        plan: how they are evaluated.
     """
 
     label: Floats
     cluster: NDArray[np.generic]
-    plan: Plan
     stratum: Indices | None
+    plan: Plan
 
     def score(self, confidence: Floats, *, is_probability: bool) -> _Score:
         """Return the records by a score, calibrated where there are questions enough."""
         held = np.isfinite(confidence)
-        confidence = np.where(held, confidence, np.nan)
-        probability = confidence if is_probability else None
-        if not is_probability and len(np.unique(self.cluster[held])) >= 2 * FOLDS:
+        probability = np.where(held, confidence, np.nan)
+        found = _Score(probability)
+        questions = self.cluster[held]
+        is_enough = len(np.unique(questions)) >= 2 * FOLDS
+        if is_enough and not is_probability:
+            fit = partial(fit_isotonic, lowest=0.0)
             probability = np.full(len(confidence), np.nan)
-            probability[held] = calibrated(
-                confidence[held], self.label[held], cluster=self.cluster[held], seed=self.plan.seed
-            )
-        losses = {
-            name: np.asarray(metric.of(probability, self.label))
-            for name, metric in METRICS.items()
-            if probability is not None and isinstance(metric, ProbabilityMetric)
-            if metric.has_interval and (metric.calibrates or is_probability)
-        }
-        return _Score(confidence, probability, is_probability, losses)
+            probability[held] = held_out(confidence[held, None], self.label[held], fit, questions, self.plan.seed)
+        for name, metric in METRICS.items():
+            if isinstance(metric, ProbabilityMetric):
+                if not is_enough and not is_probability:
+                    found.others[name] = Estimate(None, reason=f"fewer than {2 * FOLDS} questions to calibrate on")
+                elif metric.has_interval:
+                    found.losses[name] = np.asarray(metric.of(probability, self.label))
+                elif len(questions):
+                    found.others[name] = Estimate(float(np.mean(metric.of(probability[held], self.label[held]))))
+        return found
 
     def results(self, scores: Mapping[str, _Score]) -> dict[str, ScoreResult]:
         """Return what each score achieves."""
-        values = {name: self._values(score) for name, score in scores.items()}
-        drawn = self._drawn(scores)
+        figures = self._figures(scores)
         results = {}
         for name, score in scores.items():
-            metrics = dict(values[name])
-            for metric, resamples in drawn.get(name, {}).items():
-                if (value := metrics[metric].value) is not None:
-                    metrics[metric] = Estimate.resampled(value, resamples)
             differences = {}
             for other in self.plan.baselines:
-                if other != name and other in drawn:
-                    pair, figures, of_pair = {name: score, other: scores[other]}, values, drawn
+                if other != name and other in figures and figures[other].drawn:
+                    own, baseline = figures[name], figures[other]
                     if (np.isfinite(score.confidence) != np.isfinite(scores[other].confidence)).any():
                         pair = {name: score.beside(scores[other]), other: scores[other].beside(score)}
-                        figures, of_pair = {one: self._values(of) for one, of in pair.items()}, self._drawn(pair)
-                    differences[other] = _differences(name, other, figures, of_pair)
+                        own, baseline = self._figures(pair).values()
+                    differences[other] = _differences(own, baseline)
             count = int(np.isfinite(score.confidence).sum())
+            metrics = self._estimates(score, figures[name])
             results[name] = ScoreResult(count, len(self.label) - count, metrics, differences)
         return results
 
@@ -271,93 +274,85 @@ class _Run:
             f"fewer than {FEWEST} questions have a correct response, or an incorrect one" if fewest < FEWEST else None
         )
 
-    def _values(self, score: _Score) -> dict[str, Estimate]:
-        """Return a score's figures in the metrics that it can have, without intervals."""
-        held = np.isfinite(score.confidence)
-        label, stratum = self.label[held], None if self.stratum is None else self.stratum[held]
-        undefined = _undefined(label, stratum)
-        sums = ranked(score.confidence[held], label, stratum) if len(label) else None
+    def _estimates(self, score: _Score, figures: _Figures) -> dict[str, Estimate]:
+        """Return a score's figures with their intervals, or why they are not defined, in the order of the metrics."""
         found = {}
         for name, metric in METRICS.items():
-            reason: str | None = None
-            value: float | None = None
-            if isinstance(metric, RankingMetric):
-                if metric.labels == "strata" and self.stratum is None:
-                    continue
-                reason = undefined.get(metric.labels)
-                if sums is not None and reason is None:
-                    value = float(metric.of(sums)[0])
-            elif name in score.losses:
-                loss = score.losses[name]
-                known = loss[np.isfinite(loss)]
-                value = float(known.mean()) if len(known) else None
-                reason = "no response has an incorrect span beside another one" if value is None else None
-            elif isinstance(metric, ProbabilityMetric) and (metric.calibrates or score.is_probability):
-                if score.probability is None:
-                    reason = f"fewer than {2 * FOLDS} questions to calibrate on"
-                elif len(label):
-                    value = float(np.mean(metric.of(score.probability[held], label)))
-            else:
-                continue
-            found[name] = Estimate(value, reason=reason if len(label) else "no record has this score")
+            if name in score.others:
+                found[name] = score.others[name]
+            elif name in figures.values:
+                value = figures.values[name]
+                if np.isnan(value):
+                    found[name] = Estimate(None, reason=self._undefined(metric, np.isfinite(score.confidence)))
+                else:
+                    found[name] = Estimate.resampled(value, figures.drawn.get(name, np.empty(0)))
         return found
 
-    def _drawn(self, scores: Mapping[str, _Score]) -> dict[str, dict[str, Floats]]:
-        """Return resampled metrics of the scores that any record has; none where all resamples are the same."""
-        present = {name: score for name, score in scores.items() if np.isfinite(score.confidence).any()}
-        if not present or not self.plan.bootstrap or len(np.unique(self.cluster)) < 2:
-            return {}
-        defined = {"any", "unequal"} | ({"classes"} if _is_binary(self.label) else set())
-        if "classes" in defined and self.stratum is not None:
-            defined.add("strata")
-        return resampled(
-            {name: score.confidence for name, score in present.items()},
-            {name: score.losses for name, score in present.items()},
-            self.label,
-            {
-                name: metric.of
-                for name, metric in METRICS.items()
-                if isinstance(metric, RankingMetric) and metric.has_interval and metric.labels in defined
-            },
-            cluster=self.cluster,
-            stratum=self.stratum,
-            resamples=self.plan.bootstrap,
-            seed=self.plan.seed,
-        )
+    def _undefined(self, metric: Metric, held: NDArray[np.bool_]) -> str:
+        """Return why a metric of the records of which a score is held is not defined."""
+        label = self.label[held]
+        if not len(label):
+            return "no record has this score"
+        if isinstance(metric, SpanMetric):
+            return "no response has an incorrect span beside another one"
+        if (label == label[0]).all():
+            return f"all {len(label)} records have the label {label[0]:g}"
+        if not _is_binary(label):
+            return "labels are graded, not correct or incorrect"
+        if self.stratum is not None and (self.stratum[held] < 0).all():
+            return "no record tells its length (neg_length)"
+        return "no two records of similar length are correct and incorrect"
+
+    def _figures(self, scores: Mapping[str, _Score]) -> dict[str, _Figures]:
+        """Return the figures of scores under the same resamples, which draw whole questions with replacement."""
+        ones = np.ones((1, len(self.label)))
+        exact = {name: self._metrics(score, None)(ones) for name, score in scores.items()}
+        found = {
+            name: _Figures({metric: float(value[0]) for metric, value in of.items()}, {}) for name, of in exact.items()
+        }
+        if not self.plan.bootstrap or len(np.unique(self.cluster)) < 2:
+            return found
+        merged = {name: self._metrics(score, MOST_GROUPS) for name, score in scores.items()}
+        chunks: dict[str, list[dict[str, Floats]]] = {name: [] for name in scores}
+        for weight in draws(self.cluster, self.plan.bootstrap, self.plan.seed):
+            for name, of in merged.items():
+                chunks[name].append(of(weight))
+        for name, of in merged.items():
+            for metric, value in of(ones).items():
+                drawn = np.concatenate([chunk[metric] for chunk in chunks[name]])
+                found[name].drawn[metric] = drawn + (exact[name][metric] - value)
+        return found
+
+    def _metrics(self, score: _Score, most_groups: int | None) -> Callable[[Floats], dict[str, Floats]]:
+        """Return what gives of (R, N) weights (R,) values of each metric, NaN where one is not defined."""
+        held = np.flatnonzero(np.isfinite(score.confidence))
+        label, stratum = self.label[held], None if self.stratum is None else self.stratum[held]
+        ranking = Ranking(score.confidence[held], label, stratum, most_groups)
+        has_classes = np.array_equal(np.unique(label), (0.0, 1.0))
+        losses = np.array([*score.losses.values()]).reshape(len(score.losses), len(self.label)).T  # (N, L)
+        known, losses = np.isfinite(losses).astype(np.float64), np.nan_to_num(losses)
+
+        def of(weight: Floats) -> dict[str, Floats]:
+            sums = ranking.sums(weight if len(held) == len(self.label) else weight[:, held])
+            found = {}
+            for name, metric in METRICS.items():
+                if isinstance(metric, RankingMetric) and (stratum is not None or not metric.by_length):
+                    is_defined = len(held) and (metric.graded or has_classes)
+                    found[name] = metric.of(sums) if is_defined else np.full(len(weight), np.nan)
+            return found | dict(zip(score.losses, ratio(weight @ losses, weight @ known).T, strict=True))
+
+        return of
 
 
-def _differences(
-    name: str,
-    baseline: str,
-    values: Mapping[str, Mapping[str, Estimate]],
-    drawn: Mapping[str, Mapping[str, Floats]],
-) -> dict[str, Estimate]:
-    """Return a score's paired differences from a baseline in every metric that both have."""
+def _differences(own: _Figures, baseline: _Figures) -> dict[str, Estimate]:
+    """Return a score's paired differences from a baseline in every metric that both have, in the metrics' order."""
     found = {}
     for metric in METRICS:
-        if metric in drawn.get(name, {}) and metric in drawn.get(baseline, {}):
-            value, other = values[name][metric].value, values[baseline][metric].value
-            differences = drawn[name][metric] - drawn[baseline][metric]
-            if value is not None and other is not None and np.isfinite(differences).any():
-                found[metric] = Estimate.resampled(value - other, differences, is_difference=True)
-    return found
-
-
-def _undefined(label: Floats, stratum: Indices | None) -> dict[str, str]:
-    """Return why the metrics for some kinds of labels, see ``RankingMetric.labels``, are not defined."""
-    found: dict[str, str] = {}
-    if not len(label):
-        return found
-    if not _is_binary(label):
-        found["classes"] = "labels are graded, not correct or incorrect"
-    if (label == label[0]).all():
-        found["classes"] = found["unequal"] = f"all {len(label)} records have the label {label[0]:g}"
-    if "classes" in found:
-        found["strata"] = found["classes"]
-    elif stratum is not None and (stratum < 0).all():
-        found["strata"] = "no record tells its length (neg_length)"
-    elif stratum is not None and not set(stratum[label == 1]) & set(stratum[label == 0]) - {-1}:
-        found["strata"] = "no two records of similar length are correct and incorrect"
+        if metric in own.drawn and metric in baseline.drawn:
+            value = own.values[metric] - baseline.values[metric]
+            drawn = own.drawn[metric] - baseline.drawn[metric]
+            if np.isfinite(value) and np.isfinite(drawn).any():
+                found[metric] = Estimate.resampled(value, drawn, is_difference=True)
     return found
 
 

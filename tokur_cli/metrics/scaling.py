@@ -77,23 +77,18 @@ def scaling(
         keep: how many of the N are kept by their confidence.
         seed: of the draws; they do not depend on the scores.
     """
-    found: dict[tuple[str | None, str], dict[int, list[float]]] = {}
-    label = np.asarray(correct, dtype=np.float64)
-    every = rows_of(question)
+    label, every = np.asarray(correct, dtype=np.float64), rows_of(question)
     rows = [row for row in every if not np.isnan(label[row]).any()]
     width, fewest = max(map(len, every), default=0), min(map(len, rows), default=0)
-    curves = Scaling(found, len(rows), len(every) - len(rows), fewest)
+    curves = Scaling({}, len(rows), len(every) - len(rows), fewest)
     right, scores = label.tolist(), {name: _known(values) for name, values in confidences.items()}
     rules = [Rule(method, keep) for method in VOTES]
     for size, repeat in itertools.product(sizes, range(repeats) if rows else ()):
         chances = np.random.default_rng((seed, size, repeat)).random((len(rows), width))
-        drawn = [
-            np.sort(row[np.argsort(chance[: len(row)])[:size]]).tolist()
-            for row, chance in zip(rows, chances, strict=True)
-        ]
         of_draw: dict[tuple[str | None, str], list[float]] = {}
-        chosen = set()
-        for places in drawn:
+        chosen: set[str | None] = {None}
+        for row, chance in zip(rows, chances, strict=True):
+            places = np.sort(row[np.argsort(chance[: len(row)])[:size]]).tolist()
             labels, those = [classes[place] for place in places], [right[place] for place in places]
             of_draw.setdefault((None, "pass@1"), []).append(math.fsum(those) / len(those))
             of_draw.setdefault((None, "pass@n"), []).append(max(those))
@@ -104,8 +99,8 @@ def scaling(
                 if choice is not None:
                     chosen.add(name)
         for way, accuracies in of_draw.items():
-            if way[0] is None or way[0] in chosen:
-                found.setdefault(way, {}).setdefault(size, []).append(math.fsum(accuracies) / len(accuracies))
+            if way[0] in chosen:
+                curves.accuracies.setdefault(way, {}).setdefault(size, []).append(math.fsum(accuracies) / len(rows))
     return curves
 
 

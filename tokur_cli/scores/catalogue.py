@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.quantity import Orientation, Quantity
-from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
-from tokur_cli.scores.sets import eigen_score, semantic_entropy, sentence_sar
-from tokur_cli.scores.similarity import Array, degree, eccentricity
+from tokur_cli.scores.quantities import OF_DRAWS, ON_DEMAND, QUANTITIES
+from tokur_cli.scores.sets import Array, degree, eccentricity, eigen_score, semantic_entropy, sentence_sar
 
 Features = Mapping[str, npt.NDArray[Any]]
 """What the scores of one response are computed from, by name.
@@ -24,19 +23,21 @@ The quantities of its tokens, each of shape (T,) with T ≥ 1; beyond them what 
 see ``BEYOND_TOKENS``.
 """
 
-BEYOND_TOKENS = (
-    "p_true",
-    "attention_log_diagonal",
-    "hidden_eigenvalues",
-    "top_entropy",
-    "set_classes",
-    "set_log_likelihoods",
-    "set_mean_log_likelihoods",
-    "set_similarity",
-    "set_states",
-    "p_correct",
-)
-"""Features that take more than the passes of the scoring itself:
+_TEXTS = "K passes, K texts"
+
+BEYOND_TOKENS = {
+    "p_true": "1 pass",
+    "attention_log_diagonal": "1 pass",
+    "hidden_eigenvalues": "1 pass",
+    "top_entropy": "1 pass",
+    "p_correct": "a calibration file",
+    "set_classes": f"{_TEXTS}, a model of entailment",
+    "set_log_likelihoods": f"{_TEXTS}, a model of similarity",
+    "set_mean_log_likelihoods": f"{_TEXTS}, a model of entailment",
+    "set_similarity": "K texts, a model of similarity",
+    "set_states": _TEXTS,
+}
+"""Features that take more than the passes of the scoring itself, and what:
 
     p_true                    (): p(True) / (p(True) + p(False)) when the model is asked about its response
     attention_log_diagonal    (H,): mean log attention of the response's tokens to themselves, for each head of a layer
@@ -70,11 +71,6 @@ BOTTOM_SHARE = 0.1
 GRAM_REGULARISATION = 1e-3  # LLM-Check's α
 
 
-DRAWS, ONE_PASS, ATTEMPTS = "M passes", "1 pass", "K passes, K texts"
-_LIKENESS = "K texts, a model of similarity"
-"""What scores take beyond one forward pass over prompt and response under the mean weights."""
-
-
 @dataclass(frozen=True)
 class Score:
     """One number per response.
@@ -86,7 +82,6 @@ class Score:
         meaning: one line for tables and help.
         needs: the features it is computed from.
         compute: the function, in float64.
-        cost: what it takes beyond the pass over prompt and response, in words.
         on_demand: whether it is computed only where it, or every score, is asked for, though it takes no more.
     """
 
@@ -96,13 +91,18 @@ class Score:
     meaning: str
     needs: tuple[str, ...]
     compute: Callable[[Features], float]
-    cost: str = "nothing"
     on_demand: bool = False
 
     @property
     def default(self) -> bool:
         """Whether it is computed unless others are asked for: all that the scoring's own passes give anyway."""
         return not self.on_demand and not set(self.needs) & {*BEYOND_TOKENS, *ON_DEMAND}
+
+    @property
+    def cost(self) -> str:
+        """What it takes beyond one pass over prompt and response under the mean weights, in words."""
+        beyond = (BEYOND_TOKENS[need] for need in self.needs if need in BEYOND_TOKENS)
+        return next(beyond, "M passes" if OF_DRAWS & set(self.needs) else "nothing")
 
     @property
     def quantity(self) -> Quantity | None:
@@ -128,8 +128,7 @@ def _of_tokens(name: str, source: str, meaning: str) -> Score:
     """Return the score that the table of quantities calls a quantity's mean or sum over the tokens."""
     quantity = next(quantity for quantity in QUANTITIES.values() if name in (quantity.mean, quantity.sum))
     compute = _mean(quantity.name) if name == quantity.mean else _sum(quantity.name)
-    cost = DRAWS if quantity.of_draws else "nothing"
-    return Score(name, quantity.orientation, source, meaning, (quantity.name,), compute, cost)
+    return Score(name, quantity.orientation, source, meaning, (quantity.name,), compute)
 
 
 def group_confidences(confidence: npt.NDArray[np.floating], window: int) -> npt.NDArray[np.float64]:
@@ -247,18 +246,17 @@ _OTHER_SCORES = (
     ),
     Score(
         "p_true", _C, "Kadavath et al. 2022", "p(True) when the model is asked whether its response is true",
-        ("p_true",), lambda features: float(features["p_true"]), ONE_PASS,
+        ("p_true",), lambda features: float(features["p_true"]),
     ),
     Score(
         "llm_check_attention", _C, _LLM_CHECK,
         "log attention of tokens to themselves, mean over tokens, summed over a layer's heads",
         ("attention_log_diagonal",),
         _sum("attention_log_diagonal"),  # log det of each head's lower triangular kernel, over its size
-        ONE_PASS,
     ),
     Score(
         "llm_check_hidden", _C, _LLM_CHECK, "mean log eigenvalue of the Gram matrix of a layer's hidden states",
-        ("hidden_eigenvalues",), _hidden_score, ONE_PASS,
+        ("hidden_eigenvalues",), _hidden_score,
     ),
     Score("llm_check_perplexity", _U, _LLM_CHECK, "e to the power of −ll", ("logprob",), _perplexity),
     Score(
@@ -267,35 +265,33 @@ _OTHER_SCORES = (
     ),
     Score(
         "llm_check_logit_entropy", _U, _LLM_CHECK, "entropy over the 50 largest logits per token",
-        ("top_entropy",), _mean("top_entropy"), ONE_PASS,
+        ("top_entropy",), _mean("top_entropy"),
     ),
     Score(
         "inside", _U, "Chen et al. 2024", "EigenScore of the texts' hidden states at a middle layer",
-        ("set_states",), _of_set(_finite_eigen_score, "set_states"), ATTEMPTS,
+        ("set_states",), _of_set(_finite_eigen_score, "set_states"),
     ),
     Score(
         "semantic_entropy", _U, "Kuhn et al. 2023", "entropy over classes of texts that entail each other",
         ("set_classes", "set_mean_log_likelihoods"),
         _of_set(semantic_entropy, "set_classes", "set_mean_log_likelihoods"),
-        f"{ATTEMPTS}, a model of entailment",
     ),
     Score(
         "sar", _U, "Duan et al. 2024", "surprise of the texts, less where others are like them",
         ("set_log_likelihoods", "set_similarity"),
         _of_set(sentence_sar, "set_log_likelihoods", "set_similarity"),
-        f"{ATTEMPTS}, a model of similarity",
     ),
     Score(
         "u_ecc", _U, _GRAPH, "distance from the middle of the texts in the embedding by their similarity",
-        ("set_similarity",), _of_graph(eccentricity, lambda confidence: -confidence), _LIKENESS,
+        ("set_similarity",), _of_graph(eccentricity, lambda confidence: -confidence),
     ),
     Score(
         "u_deg", _U, _GRAPH, "1 − how like the others a text is",
-        ("set_similarity",), _of_graph(degree, lambda confidence: 1 - confidence), _LIKENESS,
+        ("set_similarity",), _of_graph(degree, lambda confidence: 1 - confidence),
     ),
     Score(
         "p_correct", _C, "Platt 1999", "probability of being correct, from other scores, with --calibration",
-        ("p_correct",), lambda features: float(features["p_correct"]), "a calibration file",
+        ("p_correct",), lambda features: float(features["p_correct"]),
     ),
 )  # fmt: skip
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -40,7 +39,7 @@ class Certificate:
         confidence: how probably it keeps to that, over the labels.
         score: the score's name.
         threshold: answers are given to questions whose score is better; None: to all that have the score.
-        tie_break: answers are given to those at the threshold whose tie-break is larger; None without a threshold.
+        tie_break: answers are given to those at the threshold whose tie-break is larger; 0 without a threshold.
         coverage: the part of the labelled questions that is answered: ``value``, with its 95 % interval ``low``,
             ``high``.
         bound: upper Clopper–Pearson bound of the part that is wrong, at the level of the test.
@@ -64,7 +63,7 @@ class Certificate:
     confidence: float
     score: str
     threshold: float | None
-    tie_break: float | None
+    tie_break: float
     coverage: Mapping[str, float]
     bound: float
     answered: int
@@ -85,8 +84,6 @@ class Certificate:
 
         if self.score not in CATALOGUE:
             raise ValueError(f"it goes by {self.score}, which this tokur does not compute")
-        if (self.threshold is None) != (self.tie_break is None):
-            raise ValueError('"threshold" and "tie_break" are null together or not at all')
 
     @property
     def sign(self) -> float:
@@ -99,14 +96,15 @@ class Certificate:
         """Return whether an answer is given.
 
         Args:
-            value: the response's score; None where it has none.
+            value: the response's score, finite; None where it has none.
             key: what tells its question from others.
         """
-        if value is None or not math.isfinite(value):
-            return False
-        if self.threshold is None or self.tie_break is None:
-            return True
-        return (self.sign * value, tie_break_of(key)) > (self.sign * self.threshold, self.tie_break)
+        if value is None or self.threshold is None:
+            return value is not None
+        return (self.sign * value, tie_break_of(key)) > (
+            self.sign * self.threshold,
+            self.tie_break,
+        )
 
     def differences(self, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         """Yield each setting in which responses differ: its name, theirs and that of the labelled ones.
@@ -116,9 +114,9 @@ class Certificate:
         Args:
             settings: theirs, see ``settings_for``.
         """
-        both = all(any(map(_is_of_generation, of)) for of in (settings, self.settings))
+        both = all(any(name.startswith(_GENERATION) for name in of) for of in (settings, self.settings))
         for difference in Provenance(settings).differences(self.settings):
-            if both or not _is_of_generation(difference[0]):
+            if both or not difference[0].startswith(_GENERATION):
                 yield difference
 
     @cached_property
@@ -161,11 +159,9 @@ def settings_for(
     settings |= {name: run[name] for name in ("computed_from",) if name in run}
     if score == P_CORRECT:  # whose calibration holds for scores of one kind only
         settings["calibration"] = run.get("calibration")
-    return settings | {f"generation.{name}": value for name, value in generation.items() if name not in _ANY_GENERATION}
-
-
-def _is_of_generation(name: str) -> bool:
-    return name.startswith(_GENERATION)
+    return settings | {
+        f"{_GENERATION}{name}": value for name, value in generation.items() if name not in _ANY_GENERATION
+    }
 
 
 def read_certificate(path: str) -> Certificate:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Literal
 
 from tokur_cli.records.quantity import Quantity
-from tokur_cli.scores.catalogue import Features
 from tokur_cli.scores.quantities import GUIDES
-from tokur_cli.scores.steps import TOP
+from tokur_cli.scores.steps import aggregates
+
+if TYPE_CHECKING:
+    from tokur_cli.scores.catalogue import Features  # needs numpy, which the options do without
 
 Over = Literal["mean", "sum", "top5", "step"]
 
 
 @dataclass(frozen=True)
 class GuideScore:
-    """A score of a response so far, in float64.
+    """A score of a response so far.
 
     Args:
         name: of a quantity, as in ``GUIDES``.
@@ -40,12 +40,7 @@ class GuideScore:
             tokens: quantities of its tokens, (T,) each.
             step: the token that its last step begins with.
         """
-        values = tokens[self.quantity.name].astype(np.float64)
-        if self.over == "sum":
-            return float(values.sum())
+        values = tokens[self.quantity.name].tolist()
         if self.over == "step":
-            return float(values[step:].mean())
-        if self.over == "top5":
-            sign = self.quantity.sign
-            return float(sign * np.sort(sign * values)[:TOP].mean())
-        return float(values.mean())
+            return aggregates(values[step:], self.quantity.orientation)["mean"]
+        return aggregates(values, self.quantity.orientation)[self.over]

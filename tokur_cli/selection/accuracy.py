@@ -19,16 +19,12 @@ class SelectionAccuracy:
 
     Args:
         abstains: whether a choice may be too uncertain.
-
-    Attributes:
-        unlabelled: questions left out because a response of theirs has no label.
     """
 
     def __init__(self, *, abstains: bool = False) -> None:
-        self.unlabelled = 0
         self._abstains = abstains
-        self._answered: list[bool] = []
-        self._figures: dict[str, list[float]] = {name: [] for name in ("chosen", "majority", "pass@1", "pass@n")}
+        self._answered = self._unlabelled = 0
+        self._figures: list[tuple[float, float, float, float]] = []  # the choice, majority, Pass@1, Pass@N
         self._sizes: set[int] = set()
         self._has_answers = False
 
@@ -45,30 +41,28 @@ class SelectionAccuracy:
         """
         known = [float(each) for each in correct if each is not None]
         if len(known) < len(correct):
-            self.unlabelled += 1
+            self._unlabelled += 1
             return
-        self._answered.append(answers)
-        self._figures["chosen"].append(known[chosen] if answers and chosen is not None else 0.0)
-        self._figures["majority"].append(majority_accuracy(labels, known))
-        self._figures["pass@1"].append(math.fsum(known) / len(known))
-        self._figures["pass@n"].append(max(known))
+        of_choice = known[chosen] if answers and chosen is not None else 0.0
+        self._figures.append((of_choice, majority_accuracy(labels, known), math.fsum(known) / len(known), max(known)))
+        self._answered += answers
         self._sizes.add(len(known))
         self._has_answers |= any(label is not None for label in labels)
 
     def summary(self) -> str | None:
         """Return the accuracies in a line; None where no question has labels, the choice's alone where N is 1."""
-        count, answered = len(self._answered), sum(self._answered)
-        if not count:
+        if not (count := len(self._figures)):
             return None
-        mean = {name: f"{math.fsum(values) / count:.2%}" for name, values in self._figures.items()}
-        left_out = f", {self.unlabelled:,} without labels left out" if self.unlabelled else ""
+        sums = [math.fsum(column) for column in zip(*self._figures, strict=True)]
+        of_choice, majority, first, oracle = (f"{total / count:.2%}" for total in sums)
+        left_out = f", {self._unlabelled:,} without labels left out" if self._unlabelled else ""
         questions = f"({count:,} question{'s' if count > 1 else ''}{left_out})"
-        accuracy = f"accuracy {mean['chosen']}"
+        accuracy = f"accuracy {of_choice}"
         if self._abstains:
-            given = f"{math.fsum(self._figures['chosen']) / answered:.2%}" if answered else "unknown"
-            accuracy = f"coverage {answered / count:.2%}, accuracy of what is answered {given}"
+            given = f"{sums[0] / self._answered:.2%}" if self._answered else "unknown"
+            accuracy = f"coverage {self._answered / count:.2%}, accuracy of what is answered {given}"
         if self._sizes == {1}:
             return f"{accuracy} {questions}" + ("" if self._abstains else ": one response each, nothing to choose from")
-        size = str(next(iter(self._sizes))) if len(self._sizes) == 1 else "N"
-        majority = f", majority {mean['majority']}" if self._has_answers else ""
-        return f"{accuracy}{majority}, Pass@1 {mean['pass@1']}, Pass@{size} {mean['pass@n']} {questions}"
+        size = str(max(self._sizes)) if len(self._sizes) == 1 else "N"
+        votes = f", majority {majority}" if self._has_answers else ""
+        return f"{accuracy}{votes}, Pass@1 {first}, Pass@{size} {oracle} {questions}"

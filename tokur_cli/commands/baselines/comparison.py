@@ -23,8 +23,7 @@ from tokur_cli.engine.baselines.yes_no import YES_OR_NO, YesNoQuestion, find_ver
 from tokur_cli.engine.model.embedded import DEFAULT_SIMILARITY_MODEL
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
-from tokur_cli.scores.sets import cluster_by_entailment
-from tokur_cli.scores.similarity import jaccard_similarity
+from tokur_cli.scores.sets import cluster_by_entailment, jaccard_similarity
 
 M = TypeVar("M")
 Entails: TypeAlias = npt.NDArray[np.bool_]

@@ -93,7 +93,7 @@ class CalibrationFit:
         for name in self.methods:
             values = self._values if name == P_CORRECT else self._values[:, [self._by.index(name)]]
             probability = np.full(len(held), math.nan)
-            probability[held] = held_out(values, self._label, self._fit(name), cluster=self._question, seed=self._seed)
+            probability[held] = held_out(values, self._label, self._fit(name), self._question, self._seed)
             probabilities.scores[name] = array("d", probability)
         return probabilities
 

@@ -10,9 +10,9 @@ from typer import Option
 
 from tokur_cli.commands.options.marks import Excludes, Rare
 from tokur_cli.records.errors import UsageError, there_are
+from tokur_cli.scores.guides import Over
 from tokur_cli.scores.quantities import GUIDES
 
-Over = Literal["mean", "sum", "top5", "step"]
 Scheme = Literal["multinomial", "systematic"]
 
 

@@ -22,9 +22,7 @@ def print_catalogue() -> None:
         table.add_column(title, no_wrap=title == "score")
     for score in CATALOGUE.values():
         better = "lower" if score.orientation == "uncertainty" else "higher"
-        table.add_row(
-            score.name, better, "yes" if score.default else "no", str(score.cost), score.source, score.meaning
-        )
+        table.add_row(score.name, better, "yes" if score.default else "no", score.cost, score.source, score.meaning)
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:  # one line per score, for grep
         table.width = console.measure(table, options=console.options.update(width=10_000)).maximum
