@@ -111,19 +111,13 @@ def test_what_is_not_defined_is_none_with_a_reason():
 
 def test_ten_questions_are_enough_to_calibrate_on_and_nine_are_not():
     confidence, label = np.arange(40.0), np.tile([0.0, 1.0], 20)
-    for questions, reason in ((10, None), (9, "fewer than 10 questions to calibrate on")):
-        metrics = (
-            evaluate_scores({"s": confidence}, label, Plan(bootstrap=0), cluster=np.arange(40) % questions)
-            .scores["s"]
-            .metrics
-        )
-        assert (metrics["brier"].reason, metrics["ece"].reason) == (reason, reason)
-        assert (metrics["brier"].value is None) == (reason is not None)
     holes = np.where(np.arange(40) % 10 == 3, math.nan, confidence)  # of ten questions one has no score
-    found = (
-        evaluate_scores({"s": holes}, label, Plan(bootstrap=0), cluster=np.arange(40) % 10).scores["s"].metrics["brier"]
-    )
-    assert found.reason == "fewer than 10 questions to calibrate on"
+    few = "fewer than 10 questions to calibrate on"
+    for values, questions, reason in ((confidence, 10, None), (confidence, 9, few), (holes, 10, few)):
+        found = evaluate_scores({"s": values}, label, Plan(bootstrap=0), cluster=np.arange(40) % questions).scores["s"]
+        for metric in ("brier", "ece"):
+            assert found.metrics[metric].reason == reason
+            assert (found.metrics[metric].value is None) == (reason is not None)
 
 
 def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():

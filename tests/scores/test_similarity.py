@@ -73,13 +73,6 @@ def test_sets_are_as_uncertain_as_lm_polygraph_finds_them(case):
     assert eccentricity(case["similarity"])[0] == pytest.approx(case["u_ecc"], abs=1e-9)
 
 
-def test_degrees_of_three_texts_by_hand():
-    # W = [[1, .5, 0], [.5, 1, .25], [0, .25, 1]] after the two directions are averaged
-    uncertainty, confidence = degree([[1, 0.6, 0], [0.4, 1, 0.5], [0, 0, 1]])
-    np.testing.assert_allclose(confidence, [1.5 / 3, 1.75 / 3, 1.25 / 3])
-    assert uncertainty == pytest.approx((9 - 4.5) / 9)
-
-
 def test_an_eigenvalue_that_equals_the_threshold_is_left_out_whatever_the_rounding():
     """Of [[1, s], [s, 1]] the second eigenvalue is 2s/(1 + s): 0.9 where s = 9/11; it is kept only for a smaller s."""
     for similar in (9 / 11, np.nextafter(9 / 11, 0), np.nextafter(9 / 11, 1)):

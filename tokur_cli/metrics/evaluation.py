@@ -18,6 +18,7 @@ from tokur_cli.metrics.calibration import FOLDS, fit_isotonic, held_out
 from tokur_cli.metrics.catalogue import METRICS, Metric, ProbabilityMetric, RankingMetric, SpanMetric
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.ranking import Floats, Indices, Ranking, draws, length_strata, ratio
+from tokur_cli.metrics.scaling import rows_of
 
 MOST_GROUPS = 1_024
 """Groups of neighbours that resamples rank at most, so that 100,000 records cost seconds instead of minutes. Values
@@ -153,7 +154,7 @@ def evaluate_scores(
         confidence = np.asarray(values, dtype=np.float64)
         scores[name] = run.score(confidence[labelled], is_probability=name in probabilities)
         if response is not None:
-            of_spans = _of_spans(label, confidence, np.asarray(response))
+            of_spans = _of_spans(label, confidence, response)
             scores[name].losses.update({metric: of[labelled] for metric, of in of_spans.items()})
     return Evaluation(
         len(known),
@@ -166,13 +167,11 @@ def evaluate_scores(
     )
 
 
-def _of_spans(label: Floats, confidence: Floats, response: NDArray[np.generic]) -> dict[str, Floats]:
+def _of_spans(label: Floats, confidence: Floats, response: ArrayLike) -> dict[str, Floats]:
     """Return (N,) metrics of spans within their responses: at the first labelled one of each, NaN at the others."""
     metrics = {name: metric for name, metric in METRICS.items() if isinstance(metric, SpanMetric)}
     found = {name: np.full(len(label), np.nan) for name in metrics}
-    order = np.argsort(response, kind="stable")
-    starts = np.flatnonzero(response[order][1:] != response[order][:-1]) + 1
-    for row in np.split(order, starts):
+    for row in rows_of(response):
         if len(known := row[np.isfinite(label[row])]):
             for name, metric in metrics.items():
                 found[name][known[0]] = metric.of(label[row], confidence[row])

@@ -105,7 +105,7 @@ def scaling(
 
 
 def rows_of(question: ArrayLike) -> list[NDArray[np.intp]]:
-    """Return the places of the responses to each question, in order; the questions by their numbers."""
+    """Return the places of the records of each question, or of each response, in order; these by their numbers."""
     numbers = np.asarray(question)
     order = np.argsort(numbers, kind="stable")
     starts = np.flatnonzero(np.diff(numbers[order])) + 1
