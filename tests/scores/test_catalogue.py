@@ -60,6 +60,7 @@ def test_a_sample_has_its_own_degree_and_eccentricity():
     found = [compute_scores(scores, {**TOKENS, "set_place": np.intp(place)}) for place in range(3)]
     assert [one["u_deg"] for one in found] == pytest.approx([1 - 1.5 / 3, 1 - 1 / 3, 1 - 1.5 / 3])
     assert math.hypot(*(one["u_ecc"] for one in found)) == pytest.approx(math.sqrt(2))
+    assert min(one["u_ecc"] for one in found) > 0
     assert {one["inside"] for one in found} == {compute_scores(scores, TOKENS)["inside"]}
 
 
@@ -114,6 +115,12 @@ def test_group_scores_of_a_response_longer_than_the_window(monkeypatch):
     got = compute_scores(choose_scores("deepconf_group,deepconf_bottom10,deepconf_tail"), {"deepconf": confidence})
     assert group_confidences(confidence, 3) == pytest.approx(groups)
     assert got == pytest.approx({"deepconf_group": min(groups), "deepconf_bottom10": min(groups), "deepconf_tail": 7.0})
+
+
+def test_a_score_of_one_quantity_is_spoken_for_by_its_aggregate():
+    names = ("eu_mean", "pe", "self_certainty_sum", "ll_min", "neg_length", "semantic_entropy")
+    spoken_for = [CATALOGUE[name].representative for name in names]
+    assert spoken_for == ["eu", "pe_sum", "self_certainty", "ll_sum", "neg_length", "semantic_entropy"]
 
 
 def test_what_the_scorings_own_passes_give_is_computed_by_default():

@@ -57,6 +57,7 @@ def test_choose_ranks_keeps_a_tenth_and_votes_as_in_the_paper():
     wbon = choose(confidences, labels, Rule("wbon", TOP_10, "exp"))
     assert [one.label for one in wbon.classes] == [1, 2]
     assert wbon.classes[1].weight == pytest.approx(math.exp(-1) + math.exp(-2))
+    assert wbon.share == pytest.approx(1 / (1 + math.exp(-1) + math.exp(-2)))
 
 
 @pytest.mark.parametrize(
