@@ -41,18 +41,3 @@ def test_messages_show_what_a_record_holds_without_its_control_codes(run_tokur, 
     _, _, err = run_tokur(command, write_lines(tmp_path / "in.jsonl", rows), *options)
     assert is_harmless(err)
     assert "⟨U+001B⟩]52;c;aGk=" in err or r"\x1b]52" in err, err
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("select", f"no{EVIL}.jsonl"),
-        ("evaluate", f"--scores={EVIL}"),
-        ("select", f"--method={EVIL}"),
-    ],
-    ids=lambda arguments: arguments[0].partition("\x1b")[0] + "".join(arguments[1:]).partition("\x1b")[0],
-)
-def test_messages_show_what_was_typed_without_its_control_codes(run_tokur, tmp_path, arguments):
-    code, out, err = run_tokur(*arguments)
-    assert (code in (1, 2), out) == (True, "")
-    assert is_harmless(err)

@@ -1,5 +1,4 @@
 import math
-import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -80,22 +79,6 @@ def test_select_the_order_of_the_input_changes_nothing(select, rows, rng, method
         code, selected, err = select(lines, "--method", method, "--keep", keep, "--skip-invalid")
         outcomes.append((code, sorted(selected, key=lambda one: one["id"]), [line for line in err if "Pass@" in line]))
     assert outcomes[0] == outcomes[1]
-
-
-def shuffled_questions(count=5, samples=12, seed=0):
-    rng = random.Random(seed)
-    answers = ["18", "18.0", "7", "1/2", None]
-    return [
-        response(f"q{n}", sample, rng.choice(answers), rng.choice([0.1, 0.2, rng.random()]))
-        for n in range(count)
-        for sample in range(samples)
-    ]
-
-
-@pytest.mark.parametrize("extra", [[], ["--records"]])
-def test_select_grouped_gives_what_gathering_gives(select, extra):
-    lines = shuffled_questions()
-    assert select(lines, *extra) == select(lines, "--grouped", *extra)
 
 
 def test_select_takes_records_of_one_prompt_as_samples_of_one_question(select):

@@ -144,7 +144,3 @@ def test_from_logprobs_tokens_whose_bytes_a_service_replaced_share_what_is_betwe
     assert code == 0, err
     assert parsed(out)[0]["tokur"]["tokens"]["offsets"] == offsets
     assert parsed(out)[0]["tokur"]["scores"]["ll_sum"] == -len(tokens)
-
-
-def top(**logprobs):
-    return [{"token": token, "logprob": logprob} for token, logprob in logprobs.items()]

@@ -45,24 +45,13 @@ def harmless(message: str) -> str:
     return indented(message)
 
 
-def exit_code(error: BaseException | None) -> int:
-    """Return the exit code of a command that ends with this error, 0 with none."""
+def _ending(error: BaseException) -> tuple[str, int]:
+    """Return the message and the exit code of a command that ends with an error: of the code, how to find its place."""
     if isinstance(error, TokurError):
-        return error.exit_code
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else int(error.code is not None)
+        return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        return EXIT_INTERRUPTED
-    return 0 if error is None or isinstance(error, BrokenPipeError) else EXIT_FAILED
-
-
-def message_for(error: BaseException) -> str:
-    """Return the message for an error: for an error in the code, also how to find its place."""
-    if isinstance(error, TokurError):
-        return str(error)
-    if isinstance(error, KeyboardInterrupt):
-        return ": ".join(["interrupted", *error.args])
-    return f"{type(error).__name__}: {error} (TOKUR_DEBUG=1 shows where)"
+        return ": ".join(["interrupted", *error.args]), EXIT_INTERRUPTED
+    return f"{type(error).__name__}: {error} (TOKUR_DEBUG=1 shows where)", EXIT_FAILED
 
 
 @contextmanager
@@ -90,9 +79,11 @@ def reporting(command: str) -> Iterator[None]:
         if not expected or (debug and not is_closed):
             raise
         _release_standard_output()
-        if not is_closed:
-            say(command, message_for(error))
-        raise SystemExit(exit_code(error)) from None
+        if is_closed:
+            raise SystemExit(0) from None
+        message, code = _ending(error)
+        say(command, message)
+        raise SystemExit(code) from None
     finally:
         if starting:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
