@@ -116,17 +116,6 @@ def test_hand_worked_calibration_error():
     assert ece(probability, label, bins=4) == pytest.approx((2 * 0.375 + 2 * 0.05) / 4)
 
 
-def test_calibration_recovers_the_probability_of_being_right():
-    generator = np.random.default_rng(1)
-    confidence = generator.normal(size=20_000)
-    truth = 1 / (1 + np.exp(-2 * confidence))
-    label = (generator.random(len(truth)) < truth).astype(float)
-    probability = calibrated(confidence, label)
-    assert np.abs(probability - truth).mean() < 0.02
-    assert ece(probability, label) < 0.01
-    assert brier(probability, label) == pytest.approx(np.mean(truth * (1 - truth)), abs=0.01)
-
-
 def test_no_question_is_calibrated_on_its_own_samples():
     question = np.tile(np.arange(20), 8) * 3  # gaps in the numbers; samples far from each other
     for place in range(20):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.selection.oracle import oracle_choice
 from tokur_cli.commands.options.select import KEEP
 from tokur_cli.records.errors import UsageError
-from tokur_cli.selection.voting import Keep, Rule, choose, majority_accuracy, parse_keep, parse_share, weigh
+from tokur_cli.selection.voting import Keep, Rule, choose, majority_accuracy, parse_keep, parse_share
 
 GRID = [-3.0, -1.5, -0.25, -0.0, 0.0, 0.125, 0.5, 2.0]  # few values, so that ties are common
 TOP_10 = Keep(Fraction(1, 10))
@@ -60,24 +60,6 @@ def test_choose_ranks_keeps_a_tenth_and_votes_as_in_the_paper():
     assert wbon.share == pytest.approx(1 / (1 + math.exp(-1) + math.exp(-2)))
 
 
-@pytest.mark.parametrize(
-    ("confidences", "labels", "chosen"),
-    [
-        ([1.0, 2.0, 3.0, 4.0], [0, 1, 0, 1], 3),  # two votes each: the class of the most confident one
-        ([5.0, 1.0, 1.0, 5.0], [0, 1, 1, 2], 1),  # two votes beat confidence
-        ([1.0, 1.0, 1.0], [2, 1, 0], 0),  # all equal: the lower sample, not the lower class
-        ([1.0, 3.0, 3.0], [0, 0, 0], 1),  # of one class the most confident, then the lower sample
-        ([9.0, 8.0, 1.0], [None, None, 0], 2),  # no answer never wins while another is there
-        ([1.0, 2.0], [None, None], 1),  # but it does alone
-        ([None, None, 1.0], [0, 0, 1], 0),  # without a filter, a missing score does not silence a vote
-        ([None, 1.0], [0, 1], 1),  # but it ranks last
-        ([None, None], [1, 0], 0),
-    ],
-)
-def test_choose_plain_majority_by_hand(confidences, labels, chosen):
-    assert choose(confidences, labels, Rule("maj")).chosen == chosen
-
-
 def test_choose_bon_passes_over_a_response_without_an_answer():
     choice = choose([3.0, 2.0, 1.0], [None, 0, 1], Rule("bon"))
     assert (choice.chosen, choice.weights) == (1, {0: 0.0, 1: 1.0, 2: 0.0})
@@ -116,12 +98,3 @@ def test_keep_rounds_up_exactly_and_keeps_sixteen_in_any_case():
 )
 def test_majority_accuracy_counts_a_tie_at_its_expectation(labels, correct, expected):
     assert majority_accuracy(labels, correct) == pytest.approx(expected)
-
-
-def test_weigh_exp_is_the_likelihood_relative_to_the_best():
-    assert weigh([-1.0, -2.5, -1000.0], "exp") == pytest.approx([1.0, math.exp(-1.5), 0.0])
-
-
-def test_weigh_rank_counts_down_to_one_and_equals_share_the_mean():
-    assert weigh([3.0, 2.0, 1.0], "rank") == [3, 2, 1]
-    assert weigh([5.0, 4.0, 4.0, 4.0, 1.0], "rank") == [5, 3, 3, 3, 1]
