@@ -58,15 +58,12 @@ def test_run_says_what_went_wrong():
     [
         ("    while True: pass", "timeout"),
         ("    import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\n    while True: pass", "timeout"),
-        ("    import sys; sys.exit(0)", "SystemExit"),
         ("    import os; os._exit(0)", "crashed"),
         ("    import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n    while True: pass", "crashed timeout"),
-        ("    print('{\"passed\": true}', flush=True)\n    return 0", "Error"),
         ("    keep = []\n    while True: keep.append(bytearray(10 ** 7))", "Error crashed"),
         ("    class E(Exception):\n        def __str__(self): raise E\n    raise E", "Error"),
         ("    import ctypes; ctypes.string_at(0)", "crashed"),
         ("    open('big', 'wb').write(bytes(1 << 22))\n    return 2 * x", "Error crashed"),
-        ("    import sys\n    while True: sys.stdout.write('x' * 10 ** 6)", "timeout"),
         ("    import os; os.execv('/proc/self/exe', ['python', '-c', ''])", "crashed"),
     ],
 )  # fmt: skip
