@@ -61,7 +61,7 @@ def test_run_says_what_went_wrong():
         ("    import os; os._exit(0)", "crashed"),
         ("    import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n    while True: pass", "crashed timeout"),
         ("    keep = []\n    while True: keep.append(bytearray(10 ** 7))", "Error crashed"),
-        ("    class E(Exception):\n        def __str__(self): raise E\n    raise E", "Error"),
+        ("    class E(Exception):\n        def __str__(self): raise E\n    raise E", "exception"),
         ("    import ctypes; ctypes.string_at(0)", "crashed"),
         ("    open('big', 'wb').write(bytes(1 << 22))\n    return 2 * x", "Error crashed"),
         ("    import os; os.execv('/proc/self/exe', ['python', '-c', ''])", "crashed"),
