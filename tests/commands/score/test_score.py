@@ -51,15 +51,6 @@ def test_scored_records_keep_their_fields_and_order_and_add_one_key(run_tokur, t
         }  # fmt: skip
 
 
-def test_score_again_in_the_same_way_adds_and_in_another_way_replaces(run_tokur, tiny_folder, responses, tmp_path):
-    _, first, _ = run_tokur("score", responses, "-m", tiny_folder, "--scores", "eu")
-    scored = write_lines(tmp_path / "scored.jsonl", parsed(first))
-    _, second, _ = run_tokur("score", scored, "-m", tiny_folder, "--scores", "tu")
-    assert parsed(second)[0]["tokur"]["scores"].keys() == {"eu", "tu"}
-    _, other, _ = run_tokur("score", scored, "-m", tiny_folder, "--scores", "tu", "--seed", "1")
-    assert parsed(other)[0]["tokur"]["scores"].keys() == {"tu"}
-
-
 @pytest.mark.parametrize("sampling", ["stepwise", "shared", "joint"])
 def test_score_order_and_batches_do_not_change_the_numbers(run_tokur, tiny_folder, tmp_path, sampling):
     given = list(records(30))
