@@ -18,6 +18,8 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         (r"empty \boxed{} after \boxed{8}; \boxed{}", "8", "boxed"),
         (r"\boxed 9 and \fbox{10}", "10", "boxed"),
         (r"interest is \boxed{200}. The final answer is $10,455$. I hope it is correct.", "$10,455$", "final_answer"),
+        ("The answer is 3. <answer> 42 </answer>", "42", "tagged"),
+        ("The answer is 4.\n\nQuestion: What is 2 + 3?\nThe answer is 5.", "4", "answer_is"),
         ("60 + 12\n#### 1,072", "1,072", "hash"),
         ("48/2 = <<48/2=24>>24 clips\nA: 72\n", "72", "answer_line"),
         ("#### Step 2: Multiply\n6 * 3 = 18", "18", "whole"),
@@ -91,6 +93,13 @@ def test_extract_answer_takes_a_closing_letter_before_a_boxed_formula():
     assert extract_answer(worked + "\n\n**Answer: D**", wanted="choice").text == "D"
     assert extract_answer(worked + " So I choose option (B).", wanted="choice").text == "B"
     assert extract_answer(worked + "\n\nAnswer: as above", wanted="value").text == r"v = \sqrt{2gh}"
+
+
+def test_extract_answer_reads_a_sentence_in_a_tag_like_any_other():
+    response = "<answer>So she has 3 + 4 = 7 apples.</answer>"
+    assert extract_answer(response, wanted="value").text == "7"
+    assert extract_answer("<answer>Yes, it is prime.</answer>", wanted="verdict").text == "Yes"
+    assert extract_answer("<answer>Apollo 11 it was.</answer>", wanted="words").text == "Apollo 11 it was."
 
 
 def test_wanted_by_tells_from_a_reference_what_a_question_wants():
