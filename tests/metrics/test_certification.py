@@ -62,7 +62,9 @@ def test_an_early_error_ends_only_the_sequence_that_begins_early():
     wrong = np.zeros(1000, dtype=bool)
     wrong[5] = True
     assert [int(one.sizes[0]) for one in sequences(1000, 0.05, 0.05)] == [72, 312]
-    assert certify(-np.arange(1000.0), np.zeros(1000), wrong, 0.05, 0.05).size == 1000
+    wrong[999] = True
+    found = certify(-np.arange(1000.0), np.zeros(1000), wrong, 0.05, 0.05)
+    assert (found.size, found.errors, found.next) == (1000, 2, None)
 
 
 def logistic(values):

@@ -77,6 +77,10 @@ def test_p_values_by_hand(differences, p):
     assert two_sided_p(values) == two_sided_p(-values) == pytest.approx(p)
 
 
+def test_equal_values_have_no_deviation_whatever_the_rounding():
+    assert Estimate.mean([value / 10 for value in (1, 1.0, np.float64(1))]).std == 0.0
+
+
 def test_what_is_missing_is_left_out_and_counted():
     label = [1, 0, 1, 0, math.nan, 1, 0]
     full = [6, 1, 5, 2, 9, 4, 3]
