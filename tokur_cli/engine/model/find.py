@@ -44,7 +44,7 @@ class Source:
         Raises:
             OSError: it has none of that name.
         """
-        from transformers.utils import cached_file
+        from transformers.utils.hub import cached_file
 
         return Path(str(cached_file(self.place, name, revision=self.revision)))
 
