@@ -62,10 +62,10 @@ def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[l
         aside = [] if options.sizes else [name for name in spoken_for if name != options.versus]
         note = f"not shown without --scores all: {', '.join(aside)}, made of the same numbers as a score that is shown"
         return [name for name in names if name not in aside], note if aside else None
-    asked = {score.name for score in choose_scores(options.scores)} | {options.versus}
-    if options.scores not in (ALL, DEFAULT) and (missing := sorted(asked - having - {None})):
+    asked = {score.name for score in choose_scores(options.scores)}
+    if options.scores not in (ALL, DEFAULT) and (missing := sorted(asked - having)):
         raise TokurError(_unscored(missing))
-    hidden = set(baselines(options)) - asked - {SHARE}
+    hidden = set(baselines(options)) - asked - {options.versus, SHARE}
     return [name for name in names if name not in hidden], None
 
 

@@ -113,7 +113,7 @@ def _path_of_samples(fields: Fields, named: str | None) -> str | None:
     if isinstance(fields.get("response"), str):
         return None
     for name in _SAMPLES:
-        items = fields.get(name)
+        items: Any = fields.get(name)
         is_list = isinstance(items, list) and bool(items) and all(_said(item) is not None for item in items)
         if is_list and (name != "choices" or all(isinstance(item, dict) for item in items)):
             return name

@@ -189,7 +189,7 @@ INSPECT = Format(
     "inspect",
     "Inspect AI logs (.eval, .json): id, epoch, input, target, output",
     has("epoch", "input", "target", "output"),
-    lambda rows, given, note: each(rows, INSPECT.name, lambda row: [_adapt(row)]),
+    lambda rows, given, note: each(rows, "inspect", lambda row: [_adapt(row)]),
     verdicts=_verdicts,
     containers=(
         (lambda head: head.startswith(b"PK\x03\x04"), _samples_of_archive),

@@ -64,7 +64,7 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(listed, list):
         return {}
     tokens = [token if isinstance(token, dict) else {"token": token} for token in listed]
-    texts = [token.get("token") for token in tokens]
+    texts: list[Any] = [token.get("token") for token in tokens]
     if not texts or not all(isinstance(text, str) for text in texts):
         return {}
     ids = [_TOKEN_ID.fullmatch(text) for text in texts]
