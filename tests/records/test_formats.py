@@ -427,20 +427,22 @@ def test_inspect_samples_bring_reasoning_tools_attachments_and_failures(tmp_path
     assert [tool["function"]["name"] for tool in record.prompt.tools] == ["add"]
     sample = json.loads((DATA / "inspect.json").read_text(encoding="utf-8"))["samples"][0]
     changes = [
-        {"scores": {"match": {"value": math.nan}}},
+        {"scores": {"match": {"value": math.nan}}, "invalidation": {"author": "a"}},
         {"error": {"message": "out of memory"}, "output": {"model": "m", "choices": []}},
         {"input": "attachment://0123", "attachments": {"0123": "Why?"}},
         {"input": "attachment://0123"},
     ]
     log = {"version": 2, "status": "started", "samples": [{**sample, **change} for change in changes]}
     (tmp_path / "log.json").write_text(json.dumps(log))
-    nan, failed, kept, missing = read_records(str(tmp_path / "log.json"))
+    notes = []
+    nan, failed, kept, missing = read_records(str(tmp_path / "log.json"), note=notes.append)
     assert (nan.fields["scores"], nan.get("correct"), kept.get("question")) == (
         {"match": {"value": None}},
         None,
         "Why?",
     )
     assert (message_of(failed), "is missing" in message_of(missing)) == ("the sample failed: out of memory", True)
+    assert ['the status "started"' in notes[0], "invalidated" in notes[1]] == [True, True]
 
 
 def test_llm_logs_are_chats_and_a_conversation_goes_on(tmp_path):

@@ -79,7 +79,7 @@ def read_records(
             lambda: sum(1 for _ in read_rows(path, max_line)) if path != STDIN and is_regular_file(path) else None,
         )
     given = Given(asked, filter, mapping.response, whole)
-    return _adapted(read_rows(path, max_line), display_name(path), FORMATS.get(format), mapping, given, note)
+    return _adapted(read_rows(path, max_line, note), display_name(path), FORMATS.get(format), mapping, given, note)
 
 
 def read_rows_of(rows: Iterable[Any], source: str, note: Note = lambda _: None) -> Items:
@@ -87,7 +87,7 @@ def read_rows_of(rows: Iterable[Any], source: str, note: Note = lambda _: None) 
     return _adapted(records_of(enumerate(rows, start=1), source), source, None, FieldMapping(), Given(), note)
 
 
-def read_rows(path: str, max_line: int = MAX_LINE) -> Items:
+def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) -> Items:
     """Read a file's rows, whatever way it holds them: lines, an array's or an object's values, what a format has.
 
     The line of an array's element is the one on which it begins, and its source names its index.
@@ -106,7 +106,7 @@ def read_rows(path: str, max_line: int = MAX_LINE) -> Items:
         containers = (pair for form in FORMATS.values() for pair in form.containers)
         container = next((read for is_one, read in containers if is_one(head)), None)
         if container is not None:
-            named = container(stream, source, max_line)
+            named = container(stream, source, max_line, note)
         elif _ROWS.match(head):
             found = elements(stream, source, None, max_line)
             named = ((f"{source}[{label}]", line, text) for line, label, text in found)

@@ -15,8 +15,8 @@ Items = Iterator[Record | RecordError]
 Note = Callable[[str], None]
 """Takes what is to be said of a stream."""
 Fields = Mapping[str, Any]
-Container = Callable[[io.BufferedReader, str, int], Iterator[tuple[str, int, bytes | None]]]
-"""Reads a file of a format's own, by its stream, its name and the longest row in bytes.
+Container = Callable[[io.BufferedReader, str, int, Note], Iterator[tuple[str, int, bytes | None]]]
+"""Reads a file of a format's own, by its stream, its name, the longest row in bytes and what takes notes.
 
 Yields each row's name, its line and its JSON text, None for one that is too long."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokur_cli.records.arrays import elements
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.formats.base import Fields, Format, add_label, dicts, each, has, with_tokur
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, add_label, dicts, each, has, with_tokur
 from tokur_cli.records.formats.logprobs import logged_tokens
 from tokur_cli.records.mapping import with_fields
 from tokur_cli.records.prompt import is_withheld, read_response
@@ -27,11 +27,27 @@ _ATTACHMENT = "attachment://"
 _VERDICTS: dict[str, float | bool] = {"C": True, "I": False, "N": False, "P": 0.5}
 _WORDS = {"yes": True, "true": True, "no": False, "false": False}
 _LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+_HEADER = "header.json"
+_STARTED = re.compile(_LOG.pattern + rb'\s*"started"')
+_UNFINISHED = 'the log has the status "started": its run did not end, and samples may be missing'
 _STRING_OR_CONSTANT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN', re.DOTALL)
 _ZIP_ZSTD = 93  # how Inspect compresses; zipfile reads it only from Python 3.14 on
 
 
 # --- samples ---
+
+
+def _read(rows: Items, _given: Given, note: Note) -> Items:
+    invalidated = 0
+
+    def adapt(row: Record) -> list[Record]:
+        nonlocal invalidated
+        invalidated += row.get("invalidation") is not None
+        return [_adapt(row)]
+
+    yield from each(rows, "inspect", adapt)
+    if invalidated:
+        note(f"{invalidated:,} of the samples were invalidated by who ran the evaluation, but read")
 
 
 def _adapt(record: Record) -> Record:
@@ -130,14 +146,18 @@ def _verdicts(fields: Fields) -> dict[str, Any] | None:
 # --- logs ---
 
 
-def _samples_of_log(stream: io.BufferedReader, source: str, max_line: int) -> Iterator[tuple[str, int, bytes | None]]:
+def _samples_of_log(
+    stream: io.BufferedReader, source: str, max_line: int, note: Note
+) -> Iterator[tuple[str, int, bytes | None]]:
     """Yield the samples of a ``.json`` log."""
+    if _STARTED.match(stream.peek()):
+        note(f"{source}: {_UNFINISHED}")
     for line, index, text in elements(stream, source, "samples", max_line):
         yield f"{source}[{index}]", line, text and _without_constants(text)
 
 
 def _samples_of_archive(
-    stream: io.BufferedReader, source: str, max_member: int
+    stream: io.BufferedReader, source: str, max_member: int, note: Note
 ) -> Iterator[tuple[str, int, bytes | None]]:
     """Yield the samples of an ``.eval`` archive, in the order in which they were written."""
     import zipfile  # which every start would pay for
@@ -147,10 +167,13 @@ def _samples_of_archive(
     try:
         with zipfile.ZipFile(stream) as archive:
             names = archive.namelist()
-            if not any(name == "header.json" or name.startswith(("samples/", "_journal/")) for name in names):
+            if not any(name == _HEADER or name.startswith(("samples/", "_journal/")) for name in names):
                 raise TokurError(
                     f"{source}: is a zip archive, but not an Inspect log: unpack it, and give what it holds"
                 )
+            header = _read_member(archive, archive.getinfo(_HEADER), max_member) if _HEADER in names else None
+            if header is None or _STARTED.match(header):
+                note(f"{source}: {_UNFINISHED}")
             # a sample that was written again is listed twice; the last is the one that counts
             for name in dict.fromkeys(names):
                 if name.startswith("samples/") and name.endswith(".json"):
@@ -189,7 +212,7 @@ INSPECT = Format(
     "inspect",
     "Inspect AI logs (.eval, .json): id, epoch, input, target, output",
     has("epoch", "input", "target", "output"),
-    lambda rows, given, note: each(rows, "inspect", lambda row: [_adapt(row)]),
+    _read,
     verdicts=_verdicts,
     containers=(
         (lambda head: head.startswith(b"PK\x03\x04"), _samples_of_archive),
