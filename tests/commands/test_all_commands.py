@@ -201,7 +201,9 @@ def test_an_empty_input_and_one_of_bad_lines_alone_need_no_model(run_tokur, tmp_
 @pytest.mark.parametrize("command", [["select", "--method", "maj"], ["heatmap"], ["score"]], ids=" ".join)
 def test_a_closed_pipe_ends_a_command_quietly(tiny_folder, tmp_path, command):
     rows = [json.loads(line) for line in SCORED.read_text().splitlines()] * 600
-    given = write_lines(tmp_path / "in.jsonl", [{**row, "id": f"q{n}"} for n, row in enumerate(rows)])
+    given = write_lines(
+        tmp_path / "in.jsonl", [{**row, "id": f"q{n}", "question": f"{n}?"} for n, row in enumerate(rows)]
+    )
     loading = ["-m", str(tiny_folder)] if command == ["score"] else []
     given = write_lines(tmp_path / "plain.jsonl", records(2000)) if loading else given
     process = start([*command, given, *loading], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
