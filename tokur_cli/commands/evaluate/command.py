@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -42,6 +43,8 @@ def evaluate(
 
     Or certify a threshold (``--certify``).
     """
+    if len({_file(path) for path in paths}) < len(paths):
+        raise UsageError("a file is given twice: each is a run of its own")
     if options.versus is not None and options.level != "step":
         options = replace(options, versus=score_named(options.versus, "--versus").name)
     fitting = _fitting(options, fit, target)
@@ -72,6 +75,15 @@ def evaluate(
             group_by_difficulty(runs, options.difficulty, telling)
         _evaluate(runs, options, fitting, fit.file, target)
     invalid.finish()
+
+
+def _file(path: str) -> object:
+    """Return what tells a file from others, by whatever name it is given."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return path
+    return found.st_dev, found.st_ino
 
 
 def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> CalibrationFit | None:
