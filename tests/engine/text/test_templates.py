@@ -14,9 +14,9 @@ from tokur_cli.records.errors import TokurError
 
 HI = [{"role": "user", "content": "Hi"}]
 FAILURES = {
-    "a\n{{ 1 / 0 }}": r"ZeroDivisionError: division by zero",
+    "a\n{{ 1 / 0 }}": r"ZeroDivisionError: division by zero \(line 2 of the template\)",
     "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}": r"RecursionError: .*",
-    "{{ nothing }}": r"UndefinedError: 'nothing' is undefined",
+    "{{ nothing }}": r"UndefinedError: 'nothing' is undefined \(line 1 of the template\)",
     "{% for %}": r"TemplateSyntaxError: .* \(line 1 of the template\)",
     "{{ level.__class__.__mro__ }}": r"SecurityError: access to attribute '__class__' of 'str' object is unsafe.*",
     "{{ tags.append('new') }}": r".*unsafe.*|.*not safely callable.*",
@@ -24,7 +24,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("template", FAILURES)
-def test_fill_template_says_what_fails(template):
+def test_fill_template_names_the_line_of_what_fails(template):
     fields = {"level": "high", "tags": []}
     with pytest.raises(TokurError, match=rf"^{FAILURES[template]}$"):
         fill_template(template, fields)
@@ -32,14 +32,14 @@ def test_fill_template_says_what_fails(template):
 
 
 LLAMA = """{% if not date_string is defined %}{% if strftime_now is defined %}
-{% set date_string = strftime_now("%d %b %Y") %}{% else %}{% set date_string = "26 Jul 2024" %}{% endif %}{% endif %}"""
+{% set date_string = strftime_now("%d %b %Y") %}{% else %}{% set date_string = "14 Mar 2025" %}{% endif %}{% endif %}"""
 
 
 @pytest.mark.parametrize(
     ("template", "text", "date"),
     [
         ("{{ strftime_now('%B %d, %Y %H:%M:%S') }}", "July 26, 2024 00:00:00", "2024-07-26"),
-        (LLAMA + "{{ date_string }}", "26 Jul 2024", "2024-07-26"),
+        (LLAMA + "{{ date_string }}", "14 Mar 2025", "2025-03-14"),
         ("{{ messages[0].content }}", "Hi", None),
     ],
 )
@@ -54,6 +54,10 @@ def test_render_takes_the_default_of_several_templates():
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = {"default": "D{{ messages[0].content }}", "tool_use": "T"}
     assert render(tokenizer, HI, answer_follows=True) == "DHi"
+    tokenizer.chat_template = {"rag": "R", "tool_use": "T"}
+    assert ResponseTokenizer(tokenizer).chat_date is None
+    with pytest.raises(TokurError, match=r"multiple chat templates with no default .*\['rag', 'tool_use'\]"):
+        render(tokenizer, HI, answer_follows=True)
 
 
 def test_render_gives_parts_to_a_template_that_looks_for_them():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 
 Messages = Sequence[Mapping[str, Any]]
 DATE = datetime(2024, 7, 26)
-"""What a chat template is given as today, Llama 3's own default: else each day would have other prompts."""
+"""What a chat template is given as today where it has no default: else each day would have other prompts."""
+_OWN_DATE = re.compile(r"""set\s+(?:date_string|today)\s*=\s*["']([^"']+)["']""")
+_DATE_FORMATS = ("%d %b %Y", "%d %B %Y", "%B %d, %Y", "%Y-%m-%d", "%d-%m-%Y")
 
 _ASKED = "tokurquestion"  # words that no template holds, with nothing at their ends that one would strip
 _ANSWERED = "tokuranswer"
@@ -52,7 +55,7 @@ def render(
         messages: the turns.
         answer_follows: the text ends where the model's answer begins.
         tools: definitions of tools that the model may call.
-        date: what the template is given as today's; None for ``DATE``.
+        date: what the template is given as today's; None for that of ``chat_date``.
 
     Raises:
         TokurError: the template, or the tokenizer's own code, fails with these messages.
@@ -62,10 +65,10 @@ def render(
     options: dict[str, Any] = {} if tools is None else {"tools": [dict(tool) for tool in tools]}
     options |= {"tokenize": False, "add_generation_prompt": answer_follows}
     try:
-        if asks_for_date(tokenizer):
+        if (usual := chat_date(default_template(tokenizer))) is not None:
             # transformers keeps what it has compiled, and takes no function as an argument
             compiled = _compile_jinja_template(tokenizer.get_chat_template(tools=options.get("tools")))
-            compiled.globals["strftime_now"] = (date or DATE).strftime
+            compiled.globals["strftime_now"] = (date or usual).strftime
         text = str(tokenizer.apply_chat_template(turns, **options))
         asked = next((turn["content"] for turn in turns if turn.get("role") == "user" and "content" in turn), "")
         if isinstance(asked, str) and asked.strip() not in text:  # templates for images may look for parts alone
@@ -82,9 +85,15 @@ def _in_parts(turn: Mapping[str, Any]) -> dict[str, Any]:
     return {name: [{"type": "text", "text": said}] if name == "content" else said for name, said in turn.items()}
 
 
-def asks_for_date(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Return whether the chat template writes today's date."""
-    return "strftime_now" in default_template(tokenizer)
+def chat_date(template: str) -> datetime | None:
+    """Return the date that a chat template is filled on; None if it asks for none."""
+    if "strftime_now" not in template:
+        return None
+    for text in _OWN_DATE.findall(template):
+        for form in _DATE_FORMATS:
+            with suppress(ValueError):
+                return datetime.strptime(text, form)
+    return DATE
 
 
 def default_template(tokenizer: PreTrainedTokenizerBase) -> str:

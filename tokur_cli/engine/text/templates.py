@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,8 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # a template is a program
-        line = getattr(error, "lineno", None)  # of one that cannot be compiled
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == "<template>"]
+        line = getattr(error, "lineno", lines[-1] if lines else None)  # the former of one that cannot be compiled
         place = "" if line is None else f" (line {line} of the template)"
         raise TokurError(f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE] + place) from None

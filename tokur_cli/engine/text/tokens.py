@@ -14,15 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from tokur_cli.engine.model.errors import tokenizing
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
-from tokur_cli.engine.text.chat import (
-    DATE,
-    Ending,
-    ThinkingForm,
-    asks_for_date,
-    default_template,
-    render,
-    thinking_form,
-)
+from tokur_cli.engine.text.chat import Ending, ThinkingForm, chat_date, default_template, render, thinking_form
 from tokur_cli.engine.text.spelling import Spelling, TokenString
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
@@ -75,7 +67,7 @@ class ResponseTokenizer:
         context_length: positions that the model has; None for any number.
         end_ids: the tokens that end the model's responses; None for the tokenizer's end-of-sequence token alone.
         vocabulary_size: how many ids the model takes; None for as many as the tokenizer has.
-        date: what a chat template that asks for today's is given; None for ``DATE``.
+        date: what a chat template that asks for today's is given; None for its own, see ``chat_date``.
     """
 
     def __init__(
@@ -103,7 +95,8 @@ class ResponseTokenizer:
     @property
     def chat_date(self) -> str | None:
         """The date, YYYY-MM-DD, that the chat template is given as today's; None if it asks for none."""
-        return (self._date or DATE).date().isoformat() if asks_for_date(self.tokenizer) else None
+        date = chat_date(default_template(self.tokenizer))
+        return None if date is None else (self._date or date).date().isoformat()
 
     @property
     def takes_tools(self) -> bool:
