@@ -31,6 +31,7 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         ("The correct answer is Evelyn.", "Evelyn", "answer_is"),
         ("The answer is B because it fits.", "B", "answer_is"),
         ("Evelyn", "Evelyn", "whole"),
+        ("The capital of France is:\n\n**Paris**", "Paris", "whole"),
         ("That is 1,234.50 dollars in all", "1,234.50 dollars", "closing"),
         (r"Therefore we have $x = \frac{3}{4}$ for all $x$.", r"$x = \frac{3}{4}$", "closing"),
         ("It was $40 + $10 + $7 = $57", "$57", "closing"),
@@ -73,6 +74,7 @@ UNCLEAR += ["La respuesta es al menos 8.", "Die Antwort ist höchstens 8.", "答
 UNCLEAR += ["Sarah doesn't have 12 apples.", "The answer is 5 to 7 days.", "The answer is 12, but this is wrong."]
 UNCLEAR += ["Here, 3 × 4 = 12. Next, we subtract the", "3 × 4 = 12\n7 + 1 =", "<think>Maybe the answer is 13, but"]
 UNCLEAR += [r"Therefore we get \boxed{1", "It costs $5 and she has $7 to spend.", "The answer is not 42.", "", "}{"]
+UNCLEAR += ["Answer to part (a): 5\nAnswer to part (b): 9", "The answer is 42. The answer is 43."]
 
 
 @pytest.mark.parametrize("response", UNCLEAR)

@@ -13,7 +13,7 @@ r"""The final answer of a response: what it states, found by the first of these 
 8.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted;
     where a verdict is wanted, the one that its last sentence is.
 9.  ``whole``: the complete response, when it is nothing but a number, letter, expression or words; else a last line
-    that is nothing but a number or expression.
+    that is nothing but a number or expression, or words behind a line that ends with a colon.
 10. ``closing``: what the last sentences come to, see ``sentences``.
 
 Rules 5, 6 and 10 take the result of what is worked out (7 of "3 + 4 = 7 apples in total"). What they cannot read for
@@ -65,6 +65,7 @@ class Extraction:
 
 
 _LONGEST_STATEMENT = 2_000
+_ADJACENT = 40  # characters between two markers that speak of different cases
 _LAST_MARKERS = 500  # no response says more often what its answer is, but for one that repeats itself
 _TAG, _TAG_END = "<answer>", "</answer>"
 _NEXT_QUESTION = re.compile(
@@ -136,8 +137,10 @@ def _unmarked(text: str, wanted: AnswerType | None, *, is_readable: bool) -> Ext
             return Extraction(text.strip(), "whole")
     elif not is_readable:
         return None
-    line = text.rstrip().rpartition("\n")[2].strip(" *_#>-•\t")
-    if is_answer_alone(line) and canonical(line).kind in ("number", "expression") and line[-1] not in ":?":
+    before, _, line = text.rstrip().rpartition("\n")
+    line = line.strip(" *_#>-•\t")
+    wanted_kinds = ("number", "expression", *(["words"] if before.rstrip(" *_\n").endswith(":") else []))
+    if is_answer_alone(line) and canonical(line).kind in wanted_kinds and line[-1] not in ":?":
         return Extraction(without_working(line), "whole")
     concluded = closing(text)
     return Extraction(concluded, "closing") if concluded else None
@@ -225,7 +228,7 @@ def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[str, ...]) 
         is_short = found and word_count(first_line(following)) <= 12 and is_answer_alone(found.text)
         if found and announced and not is_short and canonical(found.text).kind != "choice":
             continue
-        if _MAY_BE.search(marker.text.rstrip()):
+        if _MAY_BE.search(marker.text.rstrip()) or (found and _is_one_of_several(text, marker, asserted, found.text)):
             return _UNREADABLE
         if found is None or (wanted == "value" and _is_mere_words(found.text)):
             unreadable = unreadable if announced else _UNREADABLE
@@ -237,6 +240,16 @@ def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[str, ...]) 
 def _is_mere_words(text: str) -> bool:
     """Return whether an answer has words and no digit: "fünfundzwanzig" is no number that we could compare."""
     return is_prose(text) and canonical(text).number is None and not re.search(r"[\d\\]", text)
+
+
+def _is_one_of_several(text: str, marker: Marker, others: Sequence[Marker], answer: str) -> bool:
+    """Return whether the marker right before a marker states another number, as of another case of the question."""
+    before = next((other for other in reversed(others) if other.end <= marker.start), None)
+    if before is None or marker.start - before.end > _ADJACENT:
+        return False
+    said = stated(text[before.end : marker.start], letters=False, language=before.language)
+    one, other = canonical(said.text if said else "").number, canonical(answer).number
+    return one is not None and other is not None and one.value != other.value
 
 
 def _behind_last_marker(text: str) -> str:
