@@ -136,3 +136,10 @@ def ece(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> float:
     probability, label = np.asarray(probability, dtype=np.float64), np.asarray(label, dtype=np.float64)
     index = np.minimum((probability * bins).astype(np.intp), bins - 1)
     return float(np.abs(np.bincount(index, weights=label - probability)).sum() / len(label))
+
+
+def log_losses(probability: ArrayLike, label: ArrayLike) -> Floats:
+    """Return −y log p − (1 − y) log(1 − p), (N,) in nats; p is kept a rounding error from 0 and 1."""
+    least = np.finfo(np.float64).eps
+    p, y = np.clip(np.asarray(probability, dtype=np.float64), least, 1 - least), np.asarray(label, dtype=np.float64)
+    return np.asarray(-y * np.log(p) - (1 - y) * np.log1p(-p))

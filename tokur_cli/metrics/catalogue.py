@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Literal
 
-from tokur_cli.metrics.calibration import ece, square_errors
+from tokur_cli.metrics.calibration import ece, log_losses, square_errors
 from tokur_cli.metrics.ranking import (
     Floats,
     Sums,
@@ -36,6 +36,7 @@ class Metric:
         meaning: what it says, in a few words, for the help.
         table: the title of the table that shows it.
         better: which values are the better ones.
+        unit: a fraction is shown in percent.
         has_interval: whether it is resampled, for intervals and comparisons.
         compared: whether the table of differences from a baseline shows it.
         chance: what a score without information gets, if that is the same for any records. The first such metric that
@@ -48,6 +49,7 @@ class Metric:
     table: str
     _: KW_ONLY
     better: Literal["higher", "lower"] = "higher"
+    unit: Literal["%", "nats"] = "%"
     has_interval: bool = True
     compared: bool = False
     chance: float | None = None
@@ -75,10 +77,12 @@ class ProbabilityMetric(Metric):
 
     Attributes:
         of: from (N,) probabilities and labels to the (N,) losses whose mean it is, or without intervals to the figure.
+        calibrates: whether it is computed of calibrated probabilities, too.
     """
 
     _: KW_ONLY
     of: Callable[[Floats, Floats], Floats | float]
+    calibrates: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,11 @@ _ALL: tuple[Metric, ...] = (
     ProbabilityMetric(
         "ece", "ECE", _CALIBRATED, REJECTION, of=ece, better="lower",
         has_interval=False,  # resampling adds to its bias, so that its interval would mislead
+    ),
+    ProbabilityMetric(
+        "log_loss", "log loss", "of scores that are probabilities, in nats", REJECTION, of=log_losses,
+        better="lower", unit="nats", compared=True,
+        calibrates=False,  # what isotonic regression calls impossible may happen
     ),
 )  # fmt: skip
 

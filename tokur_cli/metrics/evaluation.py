@@ -237,7 +237,7 @@ class _Run:
             probability = np.full(len(confidence), np.nan)
             probability[held] = held_out(confidence[held, None], self.label[held], fit, questions, self.plan.seed)
         for name, metric in METRICS.items():
-            if isinstance(metric, ProbabilityMetric):
+            if isinstance(metric, ProbabilityMetric) and (metric.calibrates or is_probability):
                 if not is_enough and not is_probability:
                     found.others[name] = Estimate(None, reason=f"fewer than {2 * FOLDS} questions to calibrate on")
                 elif metric.has_interval:

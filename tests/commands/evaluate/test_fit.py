@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import brier_score_loss, roc_auc_score
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -87,10 +87,12 @@ def test_fit_figures_are_those_of_probabilities_for_questions_that_were_left_out
     assert row["auroc"]["value"] == pytest.approx(roc_auc_score(label, expected), abs=1e-3)
     assert row["brier"]["value"] == pytest.approx(brier_score_loss(label, expected), abs=1e-4)
     assert row["brier"]["low"] < row["brier"]["value"] < row["brier"]["high"]
-    for metric in ("auroc", "brier"):
+    assert row["log_loss"]["value"] == pytest.approx(log_loss(label, expected), abs=1e-4)
+    assert row["log_loss"]["low"] < row["log_loss"]["value"] < row["log_loss"]["high"]
+    for metric in ("auroc", "brier", "log_loss"):
         difference = rows["eu"]["difference"][metric]["value"]
         assert difference == pytest.approx(rows["eu"][metric]["value"] - row[metric]["value"])
-    for metric in ("auroc", "brier", "ece"):
+    for metric in ("auroc", "brier", "ece", "log_loss"):
         assert calibration["cross_validation"][metric] == row[metric]
     assert "logistic regression on eu, ll_sum, neg_length; its figures are of questions that were left out" in err
 

@@ -102,12 +102,17 @@ def _having(overall: Evaluation, title: str) -> list[Metric]:
 
 def _metric_table(results: Results, title: str, metrics: Sequence[Metric]) -> Table:
     rows = [
-        Row(name, [figure(score.metrics.get(metric.name, Estimate(None))) for metric in metrics])
+        Row(name, [figure(score.metrics.get(metric.name, Estimate(None)), metric.unit) for metric in metrics])
         for name, score in results.overall.scores.items()
     ]
     arrows = {"lower": "↓", "higher": "↑"}
-    columns = [Column(f"{metric.title} {arrows[metric.better]}", metric.better) for metric in metrics]
+    columns = [Column(f"{metric.title}{_unit(metric)} {arrows[metric.better]}", metric.better) for metric in metrics]
     return Table(title.format(noun=_noun(results)) + _in_brackets("%", results.overall), "score", columns, rows)
+
+
+def _unit(metric: Metric) -> str:
+    """Return the unit of a column in a table of percentages."""
+    return "" if metric.unit == "%" else f" ({metric.unit})"
 
 
 def _in_brackets(unit: str, overall: Evaluation) -> str:
@@ -122,19 +127,20 @@ def _in_brackets(unit: str, overall: Evaluation) -> str:
     return f" ({said})" if said else ""
 
 
-def figure(estimate: Estimate, *, signed: bool = False) -> Cell:
-    """Return a figure in percent with its interval, to a decimal less, or its standard deviation."""
+def figure(estimate: Estimate, unit: str = "%", *, signed: bool = False) -> Cell:
+    """Return a figure with its interval, to a decimal less, or its standard deviation."""
+    scale, decimals = (100, 2) if unit == "%" else (1, 3)
 
     def rounded(value: float, places: int) -> str:
-        number = round(100 * value, places) + 0.0  # -0.0 would show its sign
+        number = round(scale * value, places) + 0.0  # -0.0 would show its sign
         return f"{number:{'+' if signed and number else ''}.{places}f}"
 
     if estimate.value is None:
         return Cell(MISSING)
-    aside = "" if estimate.std is None else f"±{100 * estimate.std:.2f}"
+    aside = "" if estimate.std is None else f"±{scale * estimate.std:.{decimals}f}"
     if not aside and estimate.low is not None and estimate.high is not None:
-        aside = f"[{rounded(estimate.low, 1)}, {rounded(estimate.high, 1)}]"
-    return Cell(rounded(estimate.value, 2), aside)
+        aside = f"[{rounded(estimate.low, decimals - 1)}, {rounded(estimate.high, decimals - 1)}]"
+    return Cell(rounded(estimate.value, decimals), aside)
 
 
 def _comparison_table(results: Results, versus: str) -> Table:
@@ -149,10 +155,10 @@ def _comparison_table(results: Results, versus: str) -> Table:
     columns: list[Column] = []
     rows: dict[str, list[Cell]] = {name: [] for name in others}
     for metric in metrics:
-        columns += [Column(f"Δ{metric.title}"), Column("p")]
+        columns += [Column(f"Δ{metric.title}{_unit(metric)}"), Column("p")]
         for name, differences in others.items():
             difference = differences.get(metric.name, Estimate(None))
-            rows[name] += [figure(difference, signed=True), Cell(_p(difference.p))]
+            rows[name] += [figure(difference, metric.unit, signed=True), Cell(_p(difference.p))]
     title = f"Score − {versus}, paired" + _in_brackets("percentage points", results.overall)
     return Table(title, "score", columns, [Row(name, cells, competes=False) for name, cells in rows.items()])
 
