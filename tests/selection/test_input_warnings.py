@@ -9,8 +9,8 @@ from tokur_cli.selection.input_warnings import InputWarnings
 from tokur_cli.selection.voting import Keep, Rule
 
 
-def responses(*confidences):
-    return [Candidate("7", confidence, sample=sample) for sample, confidence in enumerate(confidences)]
+def responses(*confidences, of="q"):
+    return [Candidate("7", confidence, sample=sample, id=of) for sample, confidence in enumerate(confidences)]
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,9 @@ def test_input_warnings_count_duplicates_missing_scores_and_other_numbers_of_res
     warnings = InputWarnings("eu", rule)
     warnings.look_at("a", responses(1.0, 2.0), [])
     warnings.look_at("b", responses(1.0, None), responses(1.0))
-    warnings.look_at("c", responses(3.0), responses(1.0, 2.0))
+    warnings.look_at("c", responses(3.0, of=None), responses(1.0, 2.0))
     assert warnings.lines() == [
+        "1 record without an id: grouped by prompt",
         "3 duplicates of (id, sample) left out (first b: sample 0): records of several runs need different ids or "
         "samples",
         "2 questions with 2 responses, 1 with another number (1 to 2)",

@@ -9,11 +9,11 @@ from tokur_cli.selection.voting import Rule
 
 
 class InputWarnings:
-    """Counts duplicates, responses without the score, and questions with fewer responses."""
+    """Counts records without an id, duplicates, responses without the score, and questions with fewer responses."""
 
     def __init__(self, by: str, rule: Rule) -> None:
         self._by, self._rule = by, rule
-        self._responses = self._duplicates = self._without_score = 0
+        self._responses = self._without_id = self._duplicates = self._without_score = 0
         self._sizes: Counter[int] = Counter()
         self._example = ""
 
@@ -21,6 +21,7 @@ class InputWarnings:
         """Take note of a question by its name, of its responses, and of those left out as duplicates."""
         self._responses += len(responses)
         self._sizes[len(responses)] += 1
+        self._without_id += sum(response.id is None for response in [*responses, *duplicates])
         self._without_score += sum(response.confidence is None for response in responses)
         if duplicates and not self._duplicates:
             self._example = f"{question}: sample {duplicates[0].sample}"
@@ -29,6 +30,8 @@ class InputWarnings:
     def lines(self) -> list[str]:
         """Return what was found, a line each."""
         lines = []
+        if count := self._without_id:
+            lines.append(f"{_count(count, 'record')} without an id: grouped by prompt")
         if count := self._duplicates:
             lines.append(
                 f"{_count(count, 'duplicate')} of (id, sample) left out (first {self._example}): records of several "
