@@ -41,6 +41,24 @@ def test_sigma_of_a_sensitive_model_is_less_and_its_records_and_standard_error_s
     assert "sigma_auto" not in parsed(given)[0]["tokur"]["run"]
 
 
+def test_sigma_the_papers_strength_swamps_a_model_that_is_sure_and_the_end_says_so(run_tokur, tmp_path):
+    model = tiny_model("llama")
+    model.lm_head.weight *= 5
+    model.save_pretrained(tmp_path / "sure")
+    tiny_tokenizer().save_pretrained(tmp_path / "sure")
+    lines = write_lines(tmp_path / "in.jsonl", records(20))
+    code, out, err = run_tokur("score", lines, "-m", tmp_path / "sure", "--sigma", 0.1, "--dtype", "float32")
+    tokens = [record["tokur"]["tokens"] for record in parsed(out)]
+    tu, entropy = (sum(map(sum, (each[name] for each in tokens))) for name in ("tu", "entropy"))
+    assert tu > 1.5 * entropy
+    count = sum(len(each["tu"]) for each in tokens)
+    assert code == 0
+    assert err == (
+        f"tokur score: the draws swamp the model: its own entropy is {entropy / count:.2g} nats a token, tu is "
+        f"{tu / count:.2g}; give a smaller --sigma (`tokur perturb --sweep` shows what each does)\n"
+    )
+
+
 def test_sigma_a_posterior_is_kept_with_the_strength_that_suits(run_tokur, sensitive_folder, responses, tmp_path):
     code, _, err = run_tokur("perturb", "-m", sensitive_folder, "-o", tmp_path / "kept", "--dtype", "float32")
     assert code == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from tokur_cli import __version__
 from tokur_cli.commands.baselines.baselines import Baselines
 from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
@@ -108,7 +110,8 @@ class RecordScorer:
                 yield place, outcome
                 continue
             self._add_results(outcome)
-            yield place, ScoredLine(outcome.record.encode(), len(outcome.located.offsets))
+            tu, entropy = (float(np.sum(outcome.quantities.get(name, np.nan))) for name in ("tu", "entropy"))
+            yield place, ScoredLine(outcome.record.encode(), len(outcome.located.offsets), tu, entropy)
 
     def _with_features(
         self, outcomes: Iterable[tuple[int, ScoredResponse | RecordError]], skip_invalid: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from tokur_cli.commands.baselines.samples import question_key, standing_together
 from tokur_cli.commands.options.scoring import ScoringOptions, default_batch_tokens
 from tokur_cli.commands.score.provenance import settings_for, settings_of
 from tokur_cli.commands.session.work import AlreadyWritten, Stream
-from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.windows import window_sizes, windows
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
@@ -29,10 +30,19 @@ class ScoringTask(NamedTuple):
 
 
 class ScoredLine(NamedTuple):
-    """A record with its results, as it will be written, and how many tokens its response has."""
+    """A record with its results, as it will be written.
+
+    Args:
+        line: the record.
+        tokens: how many its response has.
+        tu: the sum of their total uncertainties; NaN where there was no draw.
+        entropy: the sum of the model's own entropies.
+    """
 
     line: bytes
     tokens: int
+    tu: float = math.nan
+    entropy: float = math.nan
 
 
 class ScoreStream(Stream):
@@ -56,6 +66,7 @@ class ScoreStream(Stream):
 
     def lines(self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten) -> Iterator[bytes]:
         """Yield the scored records that are not written already; stop at the first bad one unless they are skipped."""
+        monitor = StrengthMonitor()
         for _, outcomes in self._pool.map(self._tasks(items, already_written), _lost):
             last = -1
             for place, outcome in outcomes:
@@ -65,9 +76,12 @@ class ScoreStream(Stream):
                 if isinstance(outcome, ScoredLine):
                     yield outcome.line
                     self._progress.advance(1, outcome.tokens)
+                    monitor.add(outcome)
                 else:
                     self._invalid.skip_or_raise(outcome)
                     self._progress.advance(1)
+        if advice := monitor.advice():
+            say(self._progress.command, advice)
 
     def _tasks(
         self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten
@@ -85,6 +99,33 @@ class ScoreStream(Stream):
             self._progress.advance(len(window) - sum(wanted))
             if any(wanted):
                 yield ScoringTask(window, wanted, self._invalid.skip)
+
+
+class StrengthMonitor:
+    """Tells whether the draws swamp the model: their mixture is much less sure than the model itself."""
+
+    _MOST = 1.5  # times the model's entropy: draws of the strength that is chosen for a model reach 1.34
+    _TOKENS = 100  # fewer say little
+
+    def __init__(self) -> None:
+        self.tokens, self.tu, self.entropy = 0, 0.0, 0.0
+
+    def add(self, line: ScoredLine) -> None:
+        """Count a response's tokens."""
+        if math.isfinite(line.tu) and math.isfinite(line.entropy):
+            self.tokens += line.tokens
+            self.tu += line.tu
+            self.entropy += line.entropy
+
+    def advice(self) -> str | None:
+        """Return what is to be said at the end; None where all is well."""
+        if self.tokens < self._TOKENS or self.tu <= self._MOST * self.entropy:
+            return None
+        tu, entropy = self.tu / self.tokens, self.entropy / self.tokens
+        return (
+            f"the draws swamp the model: its own entropy is {entropy:.2g} nats a token, tu is {tu:.2g}; give a smaller "
+            "--sigma (`tokur perturb --sweep` shows what each does)"
+        )
 
 
 def _lost(task: ScoringTask) -> Iterator[tuple[int, RecordError]]:
