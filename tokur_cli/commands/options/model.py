@@ -11,7 +11,7 @@ from typer import Option
 
 from tokur_cli.commands.options.guided import Guidance
 from tokur_cli.commands.options.marks import Excludes, Rare, Reads, share
-from tokur_cli.engine.model.request import ModelRequest, Offload
+from tokur_cli.engine.model.request import ModelRequest, Offload, check_device_map
 
 _TEMPLATES = ("chat", "raw", "math")
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -81,6 +81,7 @@ class ModelOptions:
     )
 
     def __post_init__(self) -> None:
+        check_device_map(self.device_map)
         vars(self)["dtype"] = _DTYPES.get(self.dtype, self.dtype)
 
     @property

@@ -7,14 +7,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokur_cli.engine.model.request import ModelRequest
+from tokur_cli.engine.model.request import SPREADING, ModelRequest
 from tokur_cli.records.errors import TokurError, UsageError
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")  # maps that may divide a model among devices
 SHARE_FOR_WEIGHTS = 0.9  # of a GPU's free memory; the rest is for activations
 CPU_INFO = Path("/proc/cpuinfo")
 CPU_BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16"})
