@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
-from tokur_cli.commands.shared.scored_tokens import scored_tokens, token_arrays
+from tokur_cli.commands.shared.scored_tokens import ScoredTokens, scored_tokens, token_arrays
 from tokur_cli.records.record import Record
 from tokur_cli.records.typed import typed
 from tokur_cli.scores.quantities import QUANTITIES
@@ -50,7 +52,7 @@ def heatmap_response(
         answer=answer,
         reference=record.reference,
         sums=_SumsByName(tokens.values),
-        steps=[Step(start, end, within, _SumsByName(tokens.values, within)) for (start, end), within in tokens.steps],
+        steps=_Steps(tokens),
         alternatives=_alternatives(record),
     )
 
@@ -70,6 +72,24 @@ def scored_with(record: Record) -> str:
     model = " in ".join(str(known[name]) for name in ("model", "dtype") if name in known)
     words = {"sigma": "σ {}", "rank": "rank {}", "draws": "draws {}", "sampling": "{}", "seed": "seed {}"}
     return ", ".join([model, *(text.format(known[name]) for name, text in words.items() if name in known)]).strip(", ")
+
+
+class _Steps(Sequence[Step]):
+    """A response's steps, found when they are asked for: of a long stream, few responses are shown."""
+
+    def __init__(self, tokens: ScoredTokens) -> None:
+        self._tokens = tokens
+
+    @cached_property
+    def _found(self) -> list[Step]:
+        values = self._tokens.values
+        return [Step(*span, within, _SumsByName(values, within)) for span, within in self._tokens.steps()]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._found[index]
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 class _SumsByName(dict[str, Sums]):

@@ -84,6 +84,7 @@ class Labeller:
         for batch in batches:
             self._settle([one for one in batch if isinstance(one, Labelled)])
             yield from batch
+            batch.clear()  # not held while the next ones are read
 
     def take(self, item: Record | RecordError) -> Labelled | Refused:
         """Return a record with its label, or with what its label awaits: the caller is to compare it, or to test it."""

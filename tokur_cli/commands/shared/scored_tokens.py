@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -19,23 +18,21 @@ class ScoredTokens:
     """The tokens of a scored response.
 
     Attributes:
-        record: the response's record.
         response: its text.
         spans: code points ``[start, end)`` of it, one pair per token.
         values: quantities by name, a value per token; None where a token has none.
+        scored_steps: the steps that it was scored with; None without any.
     """
 
-    record: Record
     response: str
     spans: list[Span]
     values: dict[str, list[float | None]]
+    scored_steps: list[Span] | None
 
-    @cached_property
-    def steps(self) -> list[tuple[Span, range]]:
-        """The steps with the tokens of each: those that the record was scored with, else ``auto`` ones."""
-        scored = self.record.computed("steps")
-        steps = step_spans(self.response) if scored is None else _scored_steps(self.record, self.response, scored)
-        return list(zip(steps, tokens_of_steps(self.response, self.spans, steps), strict=True))
+    def steps(self) -> Iterator[tuple[Span, range]]:
+        """Yield the steps with the tokens of each: those that the record was scored with, else ``auto`` ones."""
+        steps = step_spans(self.response) if self.scored_steps is None else self.scored_steps
+        yield from zip(steps, tokens_of_steps(self.response, self.spans, steps), strict=True)
 
 
 def scored_tokens(record: Record, names: Iterable[str]) -> ScoredTokens:
@@ -46,7 +43,7 @@ def scored_tokens(record: Record, names: Iterable[str]) -> ScoredTokens:
     for name, of_tokens in values.items():
         if len(of_tokens) != len(spans):
             raise record.error(f'"{name}" has {len(of_tokens)} token values but there are {len(spans)} tokens')
-    return ScoredTokens(record, response, spans, values)
+    return ScoredTokens(response, spans, values, _scored_steps(record, response))
 
 
 def token_arrays(record: Record) -> Mapping[str, Any]:
@@ -72,7 +69,7 @@ def _spans(record: Record, response: str, tokens: Mapping[str, Any]) -> list[Spa
         raise record.error(f'"tokur.tokens.offsets" is {json_type(offsets)}, not a list of [start, end]')
     spans = [(0, 0)]
     for index, span in enumerate(offsets):
-        if not (isinstance(span, list) and len(span) == 2 and all(type(end) is int for end in span)):
+        if not (isinstance(span, list) and len(span) == 2 and type(span[0]) is type(span[1]) is int):
             raise record.error(f'"tokur.tokens.offsets"[{index}] is not [start, end]')
         start, end = span
         if not 0 <= start <= end <= len(response):
@@ -91,7 +88,10 @@ def _values(record: Record, name: str, values: Any) -> list[float | None]:
     return [record.number(f'"tokur.tokens.{name}"[{index}]', value) for index, value in enumerate(values)]
 
 
-def _scored_steps(record: Record, text: str, scored: Any) -> list[Span]:
+def _scored_steps(record: Record, text: str) -> list[Span] | None:
+    scored = record.computed("steps")
+    if scored is None:
+        return None
     if isinstance(scored, list) and all(isinstance(step, dict) for step in scored):
         steps = [(step.get("start"), step.get("end")) for step in scored]
         bounds = [0, *(end for _, end in steps)]
