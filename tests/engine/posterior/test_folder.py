@@ -10,10 +10,9 @@ import torch
 from tests.engine import oracle
 from tests.tiny import FAMILIES, tiny_model
 from tokur_cli.engine.forward.hooks import Draws
-from tokur_cli.engine.posterior.description import read_description
 from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
-from tokur_cli.engine.posterior.settings import PosteriorSettings
+from tokur_cli.engine.posterior.settings import PosteriorSettings, read_description
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError, UsageError
 
@@ -118,5 +117,5 @@ def test_read_description_refuses_other_fields(fields, said, kept):
 def test_load_posterior_says_that_the_basis_is_missing(kept):
     model, folder, _ = kept
     (folder / "basis.safetensors").unlink()
-    with pytest.raises(TokurError, match="is missing"):
+    with pytest.raises(TokurError, match="cannot be read"):
         load_posterior(str(folder), model, "tiny")

@@ -45,7 +45,7 @@ def measured(monkeypatch):
 
 def found(model, cache, **settings):
     posterior = build_posterior(model, PosteriorSettings(**settings))
-    return suitable_strength(model, posterior, TOKENIZER.encode_text, batch_tokens=4096, cache=cache)
+    return suitable_strength(model, posterior, TOKENIZER, batch_tokens=4096, cache=cache)
 
 
 def divergence(model, sigma, texts):
@@ -67,7 +67,7 @@ def test_suitable_strength_measures_weights_really_perturbed(factor, tmp_path, m
     texts = ("Tom has 3 apples.", "2 + 2 = 4")
     monkeypatch.setattr(strength, "TEXTS", texts)
     model = sensitive(factor)
-    ids = [TOKENIZER.encode_text(text) for text in texts]
+    ids = [TOKENIZER.tokenize_prompt(text, special_tokens=True) for text in texts]
     got = found(model, tmp_path)
     assert got.paper_kl == pytest.approx(divergence(model, 0.1, ids), rel=1e-4)
     assert got.kl == pytest.approx(divergence(model, got.sigma, ids), rel=1e-4)
@@ -85,7 +85,7 @@ def test_suitable_strength_of_a_sensitive_model_is_the_largest_within_the_bound(
     got = found(model, tmp_path)
     assert got.paper_kl > MOST_KL >= got.kl
     assert float(f"{got.sigma:.2g}") == got.sigma < 0.1
-    ids = [TOKENIZER.encode_text(text) for text in strength.TEXTS]
+    ids = [TOKENIZER.tokenize_prompt(text, special_tokens=True) for text in strength.TEXTS]
     higher = replace(build_posterior(model), sigma=1.07 * got.sigma)
     assert _mean_kl(model, higher, ids) > MOST_KL
 

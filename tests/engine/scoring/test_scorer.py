@@ -116,7 +116,7 @@ def test_score_stepwise_has_the_law_of_a_fresh_full_epsilon_at_each_step():
         posterior = build_posterior(model, PosteriorSettings(sigma=0.1, seed=10_000 + seed))
 
         def full_epsilon(matrix, step, x):
-            return 0.1 * torch.randn(matrix.inputs, 8, dtype=torch.float64, generator=generator)
+            return 0.1 * torch.randn(matrix.size[1], 8, dtype=torch.float64, generator=generator)
 
         draws = [oracle.stepwise_log_probabilities(model, posterior, m, prompt, ids, full_epsilon) for m in range(2)]
         theirs.append(oracle.reference_quantities(draws[0], draws, ids)["eu"])

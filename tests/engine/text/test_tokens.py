@@ -75,7 +75,6 @@ def test_tokenize_adds_what_a_tokenizer_puts_before_a_text_and_nothing_after_it(
     bare = tokenizer("Q", add_special_tokens=False)["input_ids"]
     assert tokenizer("Q")["input_ids"] == [257, *bare, END]
     assert tok.tokenize_prompt("Q", special_tokens=True) == [257, *bare]
-    assert tok.encode_text("Q") == [257, *bare]
     by_text = tok.tokenize("Q", "ab", special_tokens=True).tokens
     assert tok.tokenize("Q", "ab", by_text.response_ids, special_tokens=True).tokens == by_text
     assert by_text.prompt_ids == [257, *bare]

@@ -13,8 +13,16 @@ from typer import Option
 from tokur_cli.commands.options.marks import Alone, Excludes, Rare, Reads
 from tokur_cli.commands.options.model import BackendOptions, NamedModel
 from tokur_cli.commands.shared.errors import reporting
-from tokur_cli.engine.posterior.description import MOST_DRAWS, PosteriorDescription, read_description
-from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, SETTINGS, PosteriorSettings, layer_slice
+from tokur_cli.engine.posterior.settings import (
+    AUTO,
+    MOST_DRAWS,
+    MOST_KL,
+    SETTINGS,
+    PosteriorDescription,
+    PosteriorSettings,
+    layer_slice,
+    read_description,
+)
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.scores.calibration import Calibration, scores_to_compute

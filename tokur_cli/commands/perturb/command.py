@@ -12,7 +12,7 @@ from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.shared.reading import look_ahead, read_input
-from tokur_cli.engine.posterior.description import refuse_existing
+from tokur_cli.engine.posterior.settings import refuse_existing
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.writer import open_output
 

@@ -166,13 +166,13 @@ def describe_matrices(posterior: Posterior) -> Iterator[dict[str, Any]]:
     """Yield a record for each perturbed matrix: its shape, top singular values, and how large ΔW is beside it."""
     for matrix in posterior.matrices:
         singular_values, norm = size_of(matrix)
-        entries = matrix.inputs * posterior.rank
+        entries = matrix.size[1] * posterior.rank
         # The mean Euclidean norm of as many N(0, 1) numbers: √2 Γ((n + 1)/2) / Γ(n/2)
         of_noise = math.sqrt(2) * math.exp(math.lgamma((entries + 1) / 2) - math.lgamma(entries / 2))
         expected = posterior.sigma * of_noise
         yield {
             "matrix": matrix.name,
-            "shape": [matrix.basis.shape[0], matrix.inputs],
+            "shape": [*matrix.size],
             "singular_values": singular_values,
             "norm": norm,
             "perturbation_norm": expected,

@@ -93,7 +93,7 @@ class Session:
         found = suitable_strength(
             self.model.model,
             posterior,
-            self.tokenizer.encode_text,
+            self.tokenizer,
             batch_tokens=self.batch_tokens,
             cache=cache_folder() / "strengths",
             progress=self.progress.say,

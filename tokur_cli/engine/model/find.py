@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 HUB_TIMEOUT_SECONDS = 10.0
-CONFIG, ADAPTER_CONFIG, TOKENIZER_CONFIG = "config.json", "adapter_config.json", "tokenizer_config.json"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 CAUSAL, MULTIMODAL = "AutoModelForCausalLM", "AutoModelForMultimodalLM"  # of transformers
 CAUSAL_CLASS_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")

@@ -62,16 +62,13 @@ def read_basis(path: Path) -> dict[str, Tensor]:
     """Return U′ of each matrix by its name, float32, (out, r′).
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is damaged.
+        ValueError: it is missing or damaged.
     """
     try:
         with safe_open(path, "pt") as file:
             checksum = (file.metadata() or {}).get(_CHECKSUM)
             bases: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError:
-        raise
-    except (OSError, SafetensorError) as error:  # cut short, a header that is none, or not for this user
+    except (OSError, SafetensorError) as error:  # missing, cut short, a header that is none, or not for this user
         raise ValueError(f"cannot be read ({error})") from None
     if _checksum(bases) != checksum:
         raise ValueError("is damaged (its checksum does not fit)")

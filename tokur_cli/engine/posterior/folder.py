@@ -15,16 +15,16 @@ from transformers import PreTrainedModel
 
 from tokur_cli.engine.model.cache_dir import open_to_readers
 from tokur_cli.engine.posterior.basis import read_basis, weight_digest, write_basis
-from tokur_cli.engine.posterior.description import (
+from tokur_cli.engine.posterior.lora import save_adapter
+from tokur_cli.engine.posterior.posterior import Posterior, with_bases
+from tokur_cli.engine.posterior.projections import find_projections
+from tokur_cli.engine.posterior.settings import (
     BASIS,
     DESCRIPTION,
     PosteriorDescription,
     read_description,
     refuse_existing,
 )
-from tokur_cli.engine.posterior.lora import save_adapter
-from tokur_cli.engine.posterior.posterior import Posterior, with_bases
-from tokur_cli.engine.posterior.projections import find_projections
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import naming, replacing
 
@@ -96,8 +96,6 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Post
     path = Path(folder, BASIS)
     try:
         bases = read_basis(path)
-    except FileNotFoundError:
-        raise TokurError(f"{path}: is missing; write the posterior again with tokur perturb") from None
     except ValueError as error:
         raise TokurError(f"{path}: {error}; write the posterior again with tokur perturb") from None
     return with_bases(description, projections, bases)

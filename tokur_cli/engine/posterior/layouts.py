@@ -12,7 +12,6 @@ from torch import Tensor
 Parts = dict[str, Tensor]
 """Rows of each part, ascending; "" for the one that has the module's own name."""
 
-_QUERY_KEY_VALUE = ("q_proj", "k_proj", "v_proj")
 _FUSED_NAME = re.compile(r"qkv|kv_b?_?proj|query_key|key_value|q_gate|c_attn|w_?pack|att_proj", re.IGNORECASE)
 
 
@@ -38,73 +37,69 @@ def _head_size(config: Any) -> int:
     return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
 
-def _one_after_another(q: int, k: int, v: int) -> Parts:
-    rows = torch.arange(q + k + v)
-    return {"q_proj": rows[:q], "k_proj": rows[q : q + k], "v_proj": rows[q + k :]}
+def _in_groups(groups: int, **sizes: int) -> Parts:
+    """Return the rows of parts of these sizes that stand one after another in each of so many groups."""
+    rows = torch.arange(groups * sum(sizes.values())).view(groups, -1)
+    parts = rows.split(list(sizes.values()), dim=1)
+    return {name: part.flatten() for name, part in zip(sizes, parts, strict=True)}
 
 
 def _equal_thirds(config: Any) -> Parts:
-    return _one_after_another(config.hidden_size, config.hidden_size, config.hidden_size)
+    return _in_groups(1, q_proj=config.hidden_size, k_proj=config.hidden_size, v_proj=config.hidden_size)
 
 
 def _grouped_query(config: Any) -> Parts:
     size = _head_size(config)
     kv = config.num_key_value_heads * size
-    return _one_after_another(config.num_attention_heads * size, kv, kv)
+    return _in_groups(1, q_proj=config.num_attention_heads * size, k_proj=kv, v_proj=kv)
 
 
 def _head_by_head(config: Any) -> Parts:
-    rows = torch.arange(3 * config.hidden_size).view(config.num_attention_heads, 3, _head_size(config))
-    return {part: rows[:, i].flatten() for i, part in enumerate(_QUERY_KEY_VALUE)}
+    size = _head_size(config)
+    return _in_groups(config.num_attention_heads, q_proj=size, k_proj=size, v_proj=size)
 
 
 def _starcoder(config: Any) -> Parts:
     if not config.multi_query:
         return _head_by_head(config)
-    return _one_after_another(config.hidden_size, _head_size(config), _head_size(config))
+    return _in_groups(1, q_proj=config.hidden_size, k_proj=_head_size(config), v_proj=_head_size(config))
 
 
 def _codegen(config: Any) -> Parts:
     """Return queries, values and keys of a quarter of the heads after those of another: four TPU cores made it."""
-    rows = torch.arange(3 * config.hidden_size).view(4, 3, -1)
-    return {part: rows[:, i].flatten() for i, part in enumerate(("q_proj", "v_proj", "k_proj"))}
+    size = config.hidden_size // 4
+    return _in_groups(4, q_proj=size, v_proj=size, k_proj=size)
 
 
 def _dbrx(config: Any) -> Parts:
     kv = config.attn_config.kv_n_heads * (config.d_model // config.n_heads)
-    return _one_after_another(config.d_model, kv, kv)
+    return _in_groups(1, q_proj=config.d_model, k_proj=kv, v_proj=kv)
 
 
 def _keys_and_values(config: Any) -> Parts:
-    rows = torch.arange(2 * config.num_key_value_heads * config.head_dim)
-    return {"k_proj": rows[: len(rows) // 2], "v_proj": rows[len(rows) // 2 :]}
+    size = config.num_key_value_heads * config.head_dim
+    return _in_groups(1, k_proj=size, v_proj=size)
 
 
 def _latent_keys_and_values(config: Any) -> Parts:
     """Multi-head latent attention: keys without their rotated part, and values, head by head."""
-    keys, values = config.qk_nope_head_dim, config.v_head_dim
-    rows = torch.arange(config.num_attention_heads * (keys + values)).view(config.num_attention_heads, -1)
-    return {"k_proj": rows[:, :keys].flatten(), "v_proj": rows[:, keys:].flatten()}
+    return _in_groups(config.num_attention_heads, k_proj=config.qk_nope_head_dim, v_proj=config.v_head_dim)
 
 
 def _latent_queries(config: Any) -> Parts:
-    return {"q_proj": torch.arange(config.num_attention_heads * (config.qk_nope_head_dim + config.qk_rope_head_dim))}
+    return _in_groups(1, q_proj=config.num_attention_heads * (config.qk_nope_head_dim + config.qk_rope_head_dim))
 
 
 def _falcon(config: Any) -> Parts:
     if not config.new_decoder_architecture and not config.multi_query:
         return _head_by_head(config)
     groups = config.num_kv_heads if config.new_decoder_architecture else 1
-    heads = config.num_attention_heads // groups
     size = _head_size(config)
-    rows = torch.arange(groups * (heads + 2) * size).view(groups, heads + 2, size)
-    return {"q_proj": rows[:, :-2].flatten(), "k_proj": rows[:, -2].flatten(), "v_proj": rows[:, -1].flatten()}
+    return _in_groups(groups, q_proj=config.num_attention_heads // groups * size, k_proj=size, v_proj=size)
 
 
 def _gated(config: Any) -> Parts:
-    rows = torch.arange(2 * config.num_attention_heads * _head_size(config))
-    rows = rows.view(config.num_attention_heads, 2, _head_size(config))
-    return {"": rows[:, 0].flatten(), "output_gate": rows[:, 1].flatten()}
+    return _in_groups(config.num_attention_heads, **{"": _head_size(config), "output_gate": _head_size(config)})
 
 
 _LATENT = {"q_b_proj": _latent_queries, "kv_b_proj": _latent_keys_and_values}  # what leads there is compressed

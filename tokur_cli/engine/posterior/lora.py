@@ -13,8 +13,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
+from tokur_cli.engine.model.find import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from tokur_cli.engine.model.quantised import size
-from tokur_cli.engine.posterior.description import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
 
 

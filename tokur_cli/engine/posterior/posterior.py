@@ -31,11 +31,9 @@ class PerturbedMatrix(Projection):
 
     Args:
         basis: U′, float32, (out, r′).
-        inputs: number of input features.
     """
 
     basis: Tensor
-    inputs: int
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Posterior(PosteriorSettings):
     def weight_noise(self, matrix: PerturbedMatrix, draw: int) -> Tensor:
         """Return ε of a draw (0 is the first): float32, (in, r′), entries N(0, σ²)."""
         key = (self.seed, "weight", draw, matrix.name)
-        return self.sigma * torch.from_numpy(standard_normal(key, matrix.inputs, self.rank))
+        return self.sigma * torch.from_numpy(standard_normal(key, matrix.size[1], self.rank))
 
     def step_noise(self, matrix: PerturbedMatrix, draw: int, first_step: int, steps: int) -> Tensor:
         """Return ξ of the steps ``first_step … first_step + steps``: float32, (steps, r′), entries N(0, 1).
@@ -103,8 +101,8 @@ def build_posterior(
     saved = cache / f"{weight_digest(model, projections, rounded=False)}-rank{rank}.safetensors"
     try:
         bases = read_basis(saved)
-    except (FileNotFoundError, ValueError) as error:
-        if isinstance(error, ValueError):
+    except ValueError as error:
+        if saved.exists():
             note(f"{saved}: {error}: the basis is computed again")
         bases = decomposed()
         # A cache that cannot be written costs time at the next start, nothing else; a full disk is safetensors' error
@@ -118,10 +116,7 @@ def with_bases(
     settings: PosteriorSettings, projections: Sequence[Projection], bases: Mapping[str, Tensor]
 ) -> Posterior:
     """Return the posterior of projections whose bases are known by their names."""
-    matrices = tuple(
-        PerturbedMatrix(**vars(projection), basis=bases[projection.name], inputs=projection.size[1])
-        for projection in projections
-    )
+    matrices = tuple(PerturbedMatrix(**vars(each), basis=bases[each.name]) for each in projections)
     return Posterior(**settings.settings, matrices=matrices)
 
 

@@ -1,18 +1,25 @@
-"""What a posterior is made of beside the weights: each setting with its default and what it may be."""
+"""What a posterior is made of beside the weights, and what a kept one says of itself; it imports no torch."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
+from pathlib import Path
 from typing import Any
 
+from tokur_cli import __version__
 from tokur_cli.records.errors import UsageError
+from tokur_cli.records.typed import read_json
 
 DEFAULT_TARGETS = "q_proj,k_proj"
 AUTO = "auto"
 """The strength that suits the model, in place of a number."""
 MOST_KL = 0.03
 """How far draws of a strength that is chosen may be from the model: mean KL(p_0 ‖ p_m) of a token, in nats."""
+MOST_DRAWS = 10_000
+DESCRIPTION, BASIS = "posterior.json", "basis.safetensors"
 _LARGEST = 3.4e38  # of the float32 that sigma is computed in
 
 
@@ -67,20 +74,66 @@ PAPER = PosteriorSettings()
 SETTINGS = tuple(each.name for each in fields(PosteriorSettings))
 
 
+DRAW_SETTINGS = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers", "seed")
+"""Names of what numbers depend on that has to do with draws, as ``tokur.run`` has them."""
+
+
 def settings_of_draws(posterior: PosteriorSettings | None, draws: int, sampling: str, estimator: str) -> dict[str, Any]:
-    """Return what numbers depend on that have to do with draws, as ``tokur.run`` has it.
+    """Return the ``DRAW_SETTINGS`` by name; without a posterior all are None, but for no draws.
 
     Args:
-        posterior: the settings of what is drawn from; None where nothing is: then all are None, but for no draws.
+        posterior: the settings of what is drawn from; None where nothing is.
         draws: M.
         sampling: how draws and decoding steps go together.
         estimator: how EU is computed of them.
     """
-    of_use = {"draws": draws, "sampling": sampling, "estimator": estimator}
-    of_posterior = (posterior or PAPER).settings
-    settings = dict.fromkeys(("rank", "sigma")) | of_use | of_posterior  # in the order that records have had
-    return settings if posterior else dict.fromkeys(settings) | {"draws": 0}
+    if posterior is None:
+        return dict.fromkeys(DRAW_SETTINGS) | {"draws": 0}
+    values = posterior.settings | {"draws": draws, "sampling": sampling, "estimator": estimator}
+    return {name: values[name] for name in DRAW_SETTINGS}
 
 
-DRAW_SETTINGS = tuple(settings_of_draws(None, 0, "", ""))
-"""Names of what numbers depend on that have to do with draws."""
+@dataclass(frozen=True)
+class PosteriorDescription(PosteriorSettings):
+    """What ``posterior.json`` says.
+
+    Args:
+        model: name of the model, as the user typed it.
+        revision: its hub commit; None for local files.
+        fingerprint: of its weights, see ``weight_digest``.
+        draws: M, the number of adapters.
+        calibration: how sigma was found by ``--calibrate``; None where it was given.
+        base: where the model is an adapter, the model that this is put on; else None.
+        version: of tokur.
+        format: of the folder.
+    """
+
+    _: KW_ONLY
+    model: str
+    revision: str | None
+    fingerprint: str
+    draws: int
+    calibration: dict[str, Any] | None
+    base: str | None = None
+    version: str = __version__
+    format: int = 1
+
+    def as_json(self) -> str:
+        """Return the text of the file."""
+        return json.dumps(vars(self), indent=2, ensure_ascii=False) + "\n"
+
+
+def read_description(folder: str) -> PosteriorDescription:
+    """Read ``posterior.json``; raises what ``read_json`` does."""
+    return read_json(str(Path(folder, DESCRIPTION)), PosteriorDescription, f"tokur perturb -o {folder}")
+
+
+def refuse_existing(folder: str) -> None:
+    """Refuse a folder for a posterior that holds something, before any work is done.
+
+    Raises:
+        UsageError: it does, or is no folder.
+    """
+    path = Path(folder)
+    if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"{folder}: is there already: move it elsewhere, or give another -o DIR")

@@ -18,6 +18,7 @@ from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import Posterior
 from tokur_cli.engine.posterior.settings import MOST_KL, PAPER
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
+from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import replacing
 from tokur_cli.records.typed import read_json
@@ -64,7 +65,7 @@ class Strength:
 def suitable_strength(
     model: PreTrainedModel,
     posterior: Posterior,
-    encode: Callable[[str], list[int]],
+    tokenizer: ResponseTokenizer,
     *,
     batch_tokens: int,
     cache: Path,
@@ -78,7 +79,7 @@ def suitable_strength(
     Args:
         model: the model with its mean weights W_0.
         posterior: what is drawn from; its strength and its seed do not count.
-        encode: from text to token ids, with the special tokens that a text begins with, as many as the model takes.
+        tokenizer: the model's.
         batch_tokens: positions in a batch, all draws counted.
         cache: folder of what was found before.
         progress: called when it has to be measured.
@@ -86,7 +87,7 @@ def suitable_strength(
     Raises:
         TokurError: no strength suits, or memory does not suffice.
     """
-    texts = [encode(text) for text in TEXTS]
+    texts = [tokenizer.tokenize_prompt(text, special_tokens=True) for text in TEXTS]
     responses = [TokenizedResponse(ids[:1], ids[1:]) for ids in texts]
     # What the outcome depends on: the weights, what is perturbed, the texts' ids, the rule
     of = {name: value for name, value in posterior.settings.items() if name not in ("sigma", "seed")}

@@ -1,11 +1,10 @@
-"""Chats as text, and how a model ends its turn in one."""
+"""Chats as text, and how a model's answer stands in one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
-from tokur_cli.engine.model.errors import tokenizing
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 
@@ -23,9 +21,9 @@ DATE = datetime(2024, 7, 26)
 _OWN_DATE = re.compile(r"""set\s+(?:date_string|today)\s*=\s*["']([^"']+)["']""")
 _DATE_FORMATS = ("%d %b %Y", "%d %B %Y", "%B %d, %Y", "%Y-%m-%d", "%d-%m-%Y")
 
-_ASKED = "tokurquestion"  # words that no template holds, with nothing at their ends that one would strip
-_ANSWERED = "tokuranswer"
-_THOUGHT = "tokurthought"
+# Words that no template holds, with nothing at their ends that one would strip
+_ASKED, _THOUGHT, _ANSWERED = "tokurquestion", "tokurthought", "tokuranswer"
+_QUESTION, _ANSWER = {"role": "user", "content": _ASKED}, {"role": "assistant", "content": _ANSWERED}
 
 
 def end_token_ids(
@@ -102,65 +100,8 @@ def default_template(tokenizer: PreTrainedTokenizerBase) -> str:
     return found if isinstance(found, str) else str(found.get("default", ""))
 
 
-@dataclass(frozen=True)
-class ThinkingForm:
-    """How a chat template writes a response with reasoning.
-
-    Args:
-        opening: what ends a prompt in which the template begins the reasoning itself; empty where it does not.
-        before: the text before the reasoning.
-        between: the text between it and the response.
-    """
-
-    opening: str
-    before: str
-    between: str
-
-    def after_empty_thought(self, prompt: str) -> str:
-        """Return a prompt with an empty thought, as the template writes one, where the prompt opens a thought."""
-        opens = self.opening and prompt.endswith(self.opening)
-        return prompt + self.before + self.between if opens else prompt
-
-    def write(self, response: str) -> tuple[str, list[int]]:
-        """Return a response as the template writes it, and where each place in that is in the response as it was given.
-
-        Args:
-            response: with its reasoning as ``with_reasoning`` writes it.
-        """
-        thought, _, text = response.removeprefix(THINK_BEGINS).partition(THINK_ENDS)
-        places: list[int] = []
-        written, given = "", 0
-        for ours, theirs in ((self.before, THINK_BEGINS), (thought, thought), (self.between, THINK_ENDS), (text, text)):
-            places += [given + min(place, len(theirs)) for place in range(len(ours))]
-            written, given = written + ours, given + len(theirs)
-        return written, [0, *places[1:], given]
-
-
-def thinking_form(tokenizer: PreTrainedTokenizerBase) -> ThinkingForm:
-    """Return how a model's chat template writes reasoning; the form of most where it leaves reasoning out."""
-    question = {"role": "user", "content": _ASKED}
-    prompt = render(tokenizer, [question], answer_follows=True)
-    opening = prompt.rpartition(_ASKED)[2] if prompt.rstrip().endswith(THINK_BEGINS.strip()) else ""
-    for name in ("reasoning_content", "thinking"):
-        try:
-            answer = {"role": "assistant", "content": _ANSWERED, name: _THOUGHT}
-            conversation = render(tokenizer, [question, answer], answer_follows=False)
-        except TokurError:  # a template that takes no such turn does not tell
-            continue
-        before, thought, after = conversation.partition(_THOUGHT)
-        if thought and before.startswith(prompt) and _ANSWERED in after:
-            return ThinkingForm(opening, before.removeprefix(prompt), after.partition(_ANSWERED)[0])
-    # Some begin the reasoning themselves, where the answer begins
-    begun = next(size for size in range(len(THINK_BEGINS), -1, -1) if prompt.endswith(THINK_BEGINS[:size]))
-    return ThinkingForm(opening, THINK_BEGINS[begun:], THINK_ENDS)
-
-
-class Ending:
-    """Tells which token ended a response that is known as text alone.
-
-    After a chat prompt it is the end token that follows the assistant's words in the rendered conversation: Gemma's
-    ``<end_of_turn>``, Phi's ``<|end|>``, GLM's ``<|user|>``. After any other prompt, and where the template puts none
-    of the model's end tokens there, it is the tokenizer's end-of-sequence token, else the first end token.
+class ChatForm:
+    """How a model's chat template writes an answer: what stands before it and ends it, and where reasoning goes.
 
     Args:
         tokenizer: the model's.
@@ -171,35 +112,78 @@ class Ending:
         self.tokenizer, self.end_ids = tokenizer, end_ids
 
     def stop_token_for(self, prompt: str | Sequence[int]) -> int | None:
-        """Return the token that ends a response to this prompt; None where the model has no end token."""
+        """Return the token that ends a response to this prompt; None where the model has no end token.
+
+        After a chat prompt it is the end token that follows the assistant's words in the rendered conversation: Gemma's
+        ``<end_of_turn>``, Phi's ``<|end|>``, GLM's ``<|user|>``. After any other prompt, and where the template puts
+        none of the model's end tokens there, it is the tokenizer's end-of-sequence token, else the first end token.
+        """
         if not isinstance(prompt, str):
-            with tokenizing():
-                prompt = str(self.tokenizer.decode(list(prompt), clean_up_tokenization_spaces=False))
-        if self._assistant_turn is not None and self.opens_answer(prompt):
-            return self._assistant_turn[1]
+            prompt = str(self.tokenizer.decode(list(prompt), clean_up_tokenization_spaces=False))
+        if self._around_answer is not None and self.opens_answer(prompt):
+            return self._around_answer[1]
         default = self.tokenizer.eos_token_id
         return int(default) if default is not None else next(iter(self.end_ids), None)
 
     def opens_answer(self, text: str) -> bool:
         """Return whether a text holds what the template puts between a user's words and the assistant's."""
-        return self._assistant_turn is not None and self._assistant_turn[0] in text
+        return self._around_answer is not None and self._around_answer[0] in text
+
+    def after_empty_thought(self, prompt: str) -> str:
+        """Return a prompt with an empty thought, as the template writes one, where the prompt opens a thought."""
+        opening, before, between = self._around_thought
+        return prompt + before + between if opening and prompt.endswith(opening) else prompt
+
+    def with_thought(self, response: str) -> tuple[str, list[int]]:
+        """Return a response as the template writes it, and where each place in that is in the response as it was given.
+
+        Args:
+            response: with its reasoning as ``with_reasoning`` writes it.
+        """
+        _, before, between = self._around_thought
+        thought, _, text = response.removeprefix(THINK_BEGINS).partition(THINK_ENDS)
+        places: list[int] = []
+        written, given = "", 0
+        for ours, theirs in ((before, THINK_BEGINS), (thought, thought), (between, THINK_ENDS), (text, text)):
+            places += [given + min(place, len(theirs)) for place in range(len(ours))]
+            written, given = written + ours, given + len(theirs)
+        return written, [0, *places[1:], given]
 
     @cached_property
-    def _assistant_turn(self) -> tuple[str, int] | None:
+    def _around_answer(self) -> tuple[str, int] | None:
         """What the template puts before an assistant's words, white space apart, and the end token after them."""
-        if not self.tokenizer.chat_template:
-            return None
-        question, answer = {"role": "user", "content": _ASKED}, {"role": "assistant", "content": _ANSWERED}
         # Some templates end no turn: what ends it then is the token that begins the user's next one
-        for messages in ([question, answer], [question, answer, question]):
-            try:
-                prompt = render(self.tokenizer, [question], answer_follows=True)
-                conversation = render(self.tokenizer, messages, answer_follows=False)
-            except TokurError:  # a template that takes no such conversation does not tell
-                continue
-            following = conversation.partition(_ANSWERED)[2].lstrip()
-            with tokenizing():
-                ids = self.tokenizer(following, add_special_tokens=False)["input_ids"]
-            if ids and ids[0] in self.end_ids:
-                return prompt.rpartition(_ASKED)[2].strip(), ids[0]
+        for later in ((), (_QUESTION,)):
+            following = self._rendered(_QUESTION, _ANSWER, *later).partition(_ANSWERED)[2].lstrip()
+            ids = self.tokenizer(following, add_special_tokens=False)["input_ids"]
+            if self._prompt and ids and ids[0] in self.end_ids:
+                return self._prompt.rpartition(_ASKED)[2].strip(), ids[0]
         return None
+
+    @cached_property
+    def _around_thought(self) -> tuple[str, str, str]:
+        """What ends a prompt in which the template begins a thought itself, and what it writes before and after one.
+
+        The first is empty where it begins none, the others are those of most where it leaves reasoning out.
+        """
+        prompt = self._prompt
+        opening = prompt.rpartition(_ASKED)[2] if prompt.rstrip().endswith(THINK_BEGINS.strip()) else ""
+        for name in ("reasoning_content", "thinking"):
+            before, thought, after = self._rendered(_QUESTION, _ANSWER | {name: _THOUGHT}).partition(_THOUGHT)
+            if thought and before.startswith(prompt) and _ANSWERED in after:
+                return opening, before.removeprefix(prompt), after.partition(_ANSWERED)[0]
+        begun = next(size for size in range(len(THINK_BEGINS), -1, -1) if prompt.endswith(THINK_BEGINS[:size]))
+        return opening, THINK_BEGINS[begun:], THINK_ENDS
+
+    @cached_property
+    def _prompt(self) -> str:
+        return self._rendered(_QUESTION, answer_follows=True)
+
+    def _rendered(self, *turns: Mapping[str, Any], answer_follows: bool = False) -> str:
+        """Return the text of a conversation; empty where the template takes none such, and so does not tell."""
+        if not self.tokenizer.chat_template:
+            return ""
+        try:
+            return render(self.tokenizer, turns, answer_follows=answer_follows)
+        except TokurError:
+            return ""

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from tokur_cli.engine.model.errors import tokenizing
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
-from tokur_cli.engine.text.chat import Ending, ThinkingForm, chat_date, default_template, render, thinking_form
+from tokur_cli.engine.text.chat import ChatForm, chat_date, default_template, render
 from tokur_cli.engine.text.spelling import Spelling, TokenString
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
@@ -84,8 +84,8 @@ class ResponseTokenizer:
         self.spelling = Spelling(tokenizer)
         if end_ids is None:
             end_ids = () if tokenizer.eos_token_id is None else (tokenizer.eos_token_id,)
-        self.ending = Ending(tokenizer, end_ids)
-        self._pieces: dict[int, str] = {}
+        self._form = ChatForm(tokenizer, end_ids)
+        self._piece = cache(lambda index: self.decode([index]))
 
     @property
     def has_chat_template(self) -> bool:
@@ -105,7 +105,7 @@ class ResponseTokenizer:
 
     def holds_control_tokens(self, text: str) -> bool:
         """Return whether a text has any sign of the model's chats: it was made by a chat template then."""
-        return self.ending.opens_answer(text) or any(token in text for token in self.tokenizer.all_special_tokens)
+        return self._form.opens_answer(text) or any(token in text for token in self.tokenizer.all_special_tokens)
 
     def render_chat(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None
@@ -138,16 +138,6 @@ class ResponseTokenizer:
             )
         return ids
 
-    def encode_text(self, text: str) -> list[int]:
-        """Return the ids of a text, with the special tokens that it begins with, as many as the context has room for.
-
-        Raises:
-            TokurError: the tokenizer fails, or has ids that the model does not take.
-        """
-        ids = self._encode(text, special_tokens=True)[: self.context_length]
-        self._check_ids(ids, "the tokenizer")
-        return ids
-
     def tokenize(
         self,
         prompt: str | Sequence[int],
@@ -169,7 +159,7 @@ class ResponseTokenizer:
                 response in this tokenizer's vocabulary, and may lack the end-of-sequence token.
             special_tokens: whether the tokenizer puts its own (a beginning-of-sequence token) before a text prompt
                 that does not begin with one; a rendered chat template has them already.
-            finish_reason: why the response ended: after ``stop`` the token that ends it belongs to it (see ``Ending``)
+            finish_reason: why it ended: after ``stop`` the token that ends it belongs to it (see ``ChatForm``)
                 unless its text spells one; exact ids have it. After ``length``, it may have ended within a thought.
 
         Raises:
@@ -189,14 +179,14 @@ class ResponseTokenizer:
         elif isinstance(prompt, str):
             has_thought = any(mark.strip() in response for mark in (THINK_BEGINS, THINK_ENDS))
             if self.has_chat_template and finish_reason != "length" and not has_thought:
-                after_thought = self._thinking.after_empty_thought(prompt)
+                after_thought = self._form.after_empty_thought(prompt)
                 prompt, without_thought = after_thought, after_thought != prompt
-            if response.startswith(THINK_BEGINS) and THINK_ENDS in response and self.ending.opens_answer(prompt):
-                text, places = self._thinking.write(response)
-                prompt_ids, ids, offsets = self._encode_together(prompt, text, special_tokens)
+            text, places = response, None
+            if response.startswith(THINK_BEGINS) and THINK_ENDS in response and self._form.opens_answer(prompt):
+                text, places = self._form.with_thought(response)
+            prompt_ids, ids, offsets = self._encode_together(prompt, text, special_tokens)
+            if places is not None:
                 offsets = [(places[start], places[end]) for start, end in offsets]
-            else:
-                prompt_ids, ids, offsets = self._encode_together(prompt, response, special_tokens)
         else:
             _, ids, offsets = self._encode_together("", response, special_tokens=False)
             prompt_ids = list(prompt)
@@ -204,11 +194,10 @@ class ResponseTokenizer:
             raise TokurError("the response is empty: there is no token to score")
         if not prompt_ids:
             raise TokurError("the prompt is empty: the response's first token follows nothing")
-        if response_ids is None and finish_reason == "stop" and set(ids).isdisjoint(self.ending.end_ids):
-            end = self.ending.stop_token_for(prompt)
-            if end is not None:
-                ids.append(end)
-                offsets.append((len(response), len(response)))
+        lacks_end = response_ids is None and finish_reason == "stop" and set(ids).isdisjoint(self._form.end_ids)
+        if lacks_end and (end := self._form.stop_token_for(prompt)) is not None:
+            ids.append(end)
+            offsets.append((len(response), len(response)))
         self._check_ids([*prompt_ids, *ids], "the tokenizer")
         tokens = TokenizedResponse(prompt_ids, ids)
         if self.context_length is not None and tokens.length > self.context_length:
@@ -216,10 +205,6 @@ class ResponseTokenizer:
                 f"prompt and response have {tokens.length:,} tokens; the model's context holds {self.context_length:,}"
             )
         return LocatedResponse(tokens, offsets, exact_ids is not None, without_thought)
-
-    @cached_property
-    def _thinking(self) -> ThinkingForm:
-        return thinking_form(self.tokenizer)
 
     def _spelled(self, strings: Sequence[TokenString], response: str) -> list[int] | None:
         """Return the ids of the tokens that are spelled so; None if they do not spell the response."""
@@ -257,9 +242,7 @@ class ResponseTokenizer:
 
     def _spans(self, ids: Sequence[int], decoded: str) -> Offsets | None:
         """Return each token's span in the decoded text; None if they cannot be found."""
-        for index in set(ids) - self._pieces.keys():
-            self._pieces[index] = self.decode([index])
-        pieces = [self._pieces[index] for index in ids]
+        pieces = [self._piece(index) for index in ids]
         if "".join(pieces) != decoded:  # bytes of one character in several tokens, or spaces that depend on neighbours
             return self._spans_in_context(ids, decoded)
         ends = list(itertools.accumulate(map(len, pieces)))
