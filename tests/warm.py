@@ -26,11 +26,11 @@ from typing import Any
 
 from tests.readmes import ROOT
 
-LEARNED = ("accelerate", "matplotlib", "rich", "safetensors", "scipy", "sklearn", "torch", "transformers", "typer")
-"""Packages whose modules are imported for later runs once a run has needed them."""
-
 LEFT_OUT = ("tokur_cli.app.inspect", "tokur_cli.commands.evaluate.plots")
 """Modules that need an extra."""
+
+LAZY = ("matplotlib.figure", "sklearn.linear_model", "sklearn.isotonic", "scipy.stats", "rich.live", "accelerate")
+"""Modules that are first imported while a command runs."""
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """With others nothing could be forked."""
@@ -81,8 +81,6 @@ def serve(place: Path, model: Path) -> None:
 
     transformers.utils.logging.disable_progress_bar()  # whose thread would stand in the way of forking
     _import_all(model)
-    learned = place.parent / "learned"
-    learned.mkdir()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the runs
     before = place.with_suffix(".before")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -95,11 +93,10 @@ def serve(place: Path, model: Path) -> None:
                 sent, streams, _, _ = socket.recv_fds(connection, 1 << 16, 3)
                 while not sent.endswith(b"\n"):
                     sent += connection.recv(1 << 16)
-                _learn(learned)
                 gc.collect()
                 gc.freeze()
                 if os.fork() == 0:
-                    _run(json.loads(sent), (streams[0], streams[1], streams[2]), connection, learned)
+                    _run(json.loads(sent), (streams[0], streams[1], streams[2]), connection)
                 for stream in streams:
                     os.close(stream)
 
@@ -132,6 +129,8 @@ def _import_all(model: Path) -> None:
         if time.monotonic() > deadline:
             raise RuntimeError("a thread is there, so that nothing can be forked")
         time.sleep(0.01)
+    for name in LAZY:  # with a thread of jemalloc's, which a fork does without
+        importlib.import_module(name)
 
 
 def _stand_in(folder: Path, descriptors: tuple[int, int, int]) -> None:
@@ -172,29 +171,15 @@ def _run_here(arguments: list[str]) -> int:
     return code
 
 
-def _learn(learned: Path) -> None:
-    for told in learned.glob("*.txt"):
-        for name in told.read_text(encoding="utf-8").split("\n"):
-            if name.partition(".")[0] in LEARNED:
-                with suppress(Exception):
-                    importlib.import_module(name)
-        told.unlink()
-
-
-def _run(run: dict[str, object], streams: tuple[int, int, int], connection: socket.socket, learned: Path) -> None:
+def _run(run: dict[str, object], streams: tuple[int, int, int], connection: socket.socket) -> None:
     """Be the run, and tell how it ended; never return."""
     code = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.environ.clear()
         os.environ.update(run["environment"])
-        known = set(sys.modules)
         _stand_in(Path(run["folder"]), streams)
         code = _run_here(run["arguments"])
-        if new := set(sys.modules) - known:
-            told = learned / f"{os.getpid()}"
-            told.write_text("\n".join(sorted(new)), encoding="utf-8")
-            told.rename(told.with_suffix(".txt"))
     finally:
         with suppress(OSError):
             connection.sendall(bytes([code & 0xFF]))

@@ -34,10 +34,6 @@ def test_score_vllm_scores_the_samples_as_transformers_does(run_tokur, tmp_path)
         assert len(other["tokur"].pop("steps")) == len(mine["tokur"].pop("steps"))
         del other["tokur"]["scores"]
         assert other == mine
-    begun = tmp_path / "begun.jsonl"
-    begun.write_text("".join(theirs.splitlines(keepends=True)[:2]) + theirs.splitlines()[2][:100])
-    code, _, err = finish(["score", path, *options, "-o", begun, "--resume"])
-    assert (code, begun.read_text()) == (0, theirs), err
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ for name, (family, sizes) in REAL.items():
     place = Path(sys.argv[1], name)
     place.mkdir()
     folder = tiny_model_folder(place, family, **sizes)
-    for sampling in ("shared", "joint"):
+    for sampling in ("shared", "joint") if name == "grouped-query" else ("shared",):
         differences = worst_differences(*scorers(folder, sampling=sampling))
         print("FOUND", name, sampling, max(differences, key=differences.get), max(differences.values()))
 folder = in_4_bits(tiny_model_folder(Path(sys.argv[1]), hidden_size=128, head_dim=32, intermediate_size=256))
@@ -238,7 +238,7 @@ def test_vllm_scorer_gives_the_numbers_of_transformers_by_the_real_vllm(tmp_path
     done = subprocess.run(run, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr[-3000:]
     found = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("FOUND")]
-    assert len(found) == 2 * len(REAL)
+    assert len(found) == len(REAL) + 1
     for name, sampling, quantity, difference in found:
         assert float(difference) < 2e-3, (name, sampling, quantity)
     packed = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("PACKED")]
