@@ -71,7 +71,7 @@ def test_entailment_an_nli_model_serves_both_purposes_and_is_named_in_the_record
     model = load_entailment(str(folder), device="cpu")
     question = rows[0]["question"]
     texts = [f"{question} {row['response']}" for row in rows]
-    alike = model.relations(texts)[..., 0]
+    alike = model(texts)[..., 0]
     np.fill_diagonal(alike, 1)
     degrees = (alike + alike.T).sum(axis=1) / 2
     found = [record["tokur"]["scores"]["u_deg"] for record in scored]

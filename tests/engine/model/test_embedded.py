@@ -79,4 +79,4 @@ def test_embedded_similarity_model_finds_the_published_similarities():
     """The numbers of the example in sentence-transformers' documentation (sbert.net, quickstart)."""
     texts = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
     published = [[1, 0.6660, 0.1046], [0.6660, 1, 0.1411], [0.1046, 0.1411, 1]]
-    np.testing.assert_allclose(load_similarity(device="cpu").matrix(texts), published, atol=5e-5)
+    np.testing.assert_allclose(load_similarity(device="cpu")(texts), published, atol=5e-5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.encoders import (
     DEFAULT_ENTAILMENT_MODEL,
+    Comparison,
     load_entailment,
     load_similarity,
 )
@@ -25,7 +26,6 @@ from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.sets import cluster_by_entailment, jaccard_similarity
 
-M = TypeVar("M")
 Entails: TypeAlias = npt.NDArray[np.bool_]
 """(K, K): whether text i entails text j."""
 Similarity: TypeAlias = npt.NDArray[np.float64]
@@ -120,8 +120,8 @@ class SetComparison:
         if self._options.similarity == "jaccard":
             return lambda one: jaccard_similarity(one.texts)
         name = self._options.similarity_model or DEFAULT_SIMILARITY_MODEL
-        model = self._load("similarity_model", name, load_similarity, "--similarity jaccard needs no model")
-        return lambda one: model.matrix(one.texts)
+        similarity = self._load("similarity_model", name, load_similarity, "--similarity jaccard needs no model")
+        return lambda one: similarity(one.texts)
 
     @cached_property
     def _relations(self) -> Callable[[TextSet], npt.NDArray[np.float64]]:
@@ -132,10 +132,10 @@ class SetComparison:
         """
         name = self._options.nli_model or DEFAULT_ENTAILMENT_MODEL
         others = "--entailment judge and --similarity jaccard need no other model"
-        model = self._load("nli_model", name, load_entailment, others)
-        return lambda one: model.relations([f"{one.context} {text}".strip() for text in one.texts])
+        relations = self._load("nli_model", name, load_entailment, others)
+        return lambda one: relations([f"{one.context} {text}".strip() for text in one.texts])
 
-    def _load(self, option: str, name: str, load: Callable[..., M], instead: str) -> M:
+    def _load(self, option: str, name: str, load: Callable[..., Comparison], instead: str) -> Comparison:
         self._models[option] = name
         progress = self._session.progress
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 Array = npt.NDArray[np.float64]
+Comparison = Callable[[Sequence[str]], Array]
+"""From K ≥ 1 texts to what is found of every two of them, (K, K, …)."""
 
 DEFAULT_ENTAILMENT_MODEL = "microsoft/deberta-large-mnli"
 """The model of Kuhn et al. 2023."""
@@ -80,71 +83,13 @@ class Encoder:
         return result
 
 
-class EntailmentModel:
-    """A natural language inference model.
-
-    Args:
-        encoder: the model, whose ratings are logits.
-        columns: which of them mean entailment, neutral and contradiction.
-    """
-
-    def __init__(self, encoder: Encoder, columns: Sequence[int]) -> None:
-        self.encoder = encoder
-        self._columns = list(columns)
-
-    def relations(self, texts: Sequence[str]) -> Array:
-        """Return how probable it is that each text entails, is neutral to, contradicts each.
-
-        Returns:
-            (K, K, 3) for K ≥ 1 texts, of which equal ones are read once; its rows sum to 1.
-        """
-        unique = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-        ratings = self.encoder.read([(first, second) for first in unique for second in unique])
-        probabilities: Array = ratings[:, self._columns].softmax(-1).unflatten(0, (len(unique), -1)).numpy()
-        rows = [unique[text] for text in texts]
-        return probabilities[np.ix_(rows, rows)]
-
-
-class SimilarityModel:
-    """Tells how alike texts are: the cosine of embeddings, or a cross-encoder's rating (the mean of both orders)."""
-
-    def __init__(self, encoder: Encoder, pairs: bool) -> None:
-        self.encoder = encoder
-        self._directed = self._ratings if pairs else self._cosines
-
-    def matrix(self, texts: Sequence[str]) -> Array:
-        """Return how alike every two of K ≥ 1 texts are; a negative cosine counts as 0, not as less than unlike.
-
-        Returns:
-            (K, K) from 0 to 1, symmetric, with ones for equal texts, which are computed once.
-        """
-        unique = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-        directed = self._directed(list(unique)).clip(0, 1)
-        similarity: Array = (directed + directed.T) / 2
-        np.fill_diagonal(similarity, 1)
-        rows = [unique[text] for text in texts]
-        return similarity[np.ix_(rows, rows)]
-
-    def _cosines(self, texts: list[str]) -> Array:
-        directions = torch.nn.functional.normalize(self.encoder.read([(text,) for text in texts]), dim=-1)
-        cosines: Array = (directions @ directions.T).numpy()
-        return cosines
-
-    def _ratings(self, texts: list[str]) -> Array:
-        ratings = np.ones((len(texts), len(texts)))
-        different = ~np.eye(len(texts), dtype=bool)
-        if pairs := [(texts[i], texts[j]) for i, j in np.argwhere(different)]:
-            ratings[different] = self.encoder.read(pairs).numpy()
-        return ratings
-
-
 def load_entailment(
     name: str = DEFAULT_ENTAILMENT_MODEL,
     *,
     device: str,
     progress: Callable[[str], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
-) -> EntailmentModel:
+) -> Comparison:
     """Load a natural language inference model by hub id or folder.
 
     Args:
@@ -152,6 +97,10 @@ def load_entailment(
         device: a torch device.
         progress: called with short sentences on what is being done.
         note: called with a sentence, once, if texts are too long for the model.
+
+    Returns:
+        What tells how probable it is that each text entails, is neutral to, contradicts each: (K, K, 3), whose rows sum
+        to 1.
 
     Raises:
         TokurError: the model can't be had, doesn't fit, or isn't such a model; says what to do.
@@ -166,7 +115,14 @@ def load_entailment(
                 f"{', '.join(labels.values())}; name another with --set nli_model"
             )
         model = _load("CrossEncoder", CLASSIFIER, source, name, config, device, activation_fn=torch.nn.Identity())
-    return EntailmentModel(Encoder(model, name, note), [found[0] for found in columns])
+    read = Encoder(model, name, note).read
+
+    def relations(texts: Sequence[str]) -> Array:
+        logits = read([(first, second) for first in texts for second in texts])[:, [found[0] for found in columns]]
+        probabilities: Array = logits.softmax(-1).unflatten(0, (len(texts), -1)).numpy()
+        return probabilities
+
+    return _of_unique(relations)
 
 
 def load_similarity(
@@ -175,11 +131,16 @@ def load_similarity(
     device: str,
     progress: Callable[[str], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
-) -> SimilarityModel:
+) -> Comparison:
     """Load a sentence-embedding model or a cross-encoder by hub id, folder or the embedded model's name.
 
     An embedding model is a transformer with what sentence-transformers has written beside it (``modules.json``), a
     cross-encoder a classifier with one output, from 0 to 1 by its activation (the sigmoid if it names none).
+
+    Returns:
+        What tells how alike every two texts are: (K, K) from 0 to 1, symmetric, with ones for equal texts. It is the
+        cosine of embeddings, of which a negative one counts as 0, or the mean of a cross-encoder's ratings of both
+        orders.
 
     Raises:
         TokurError: the model can't be had, doesn't fit, or isn't such a model; says what to do.
@@ -200,7 +161,31 @@ def load_similarity(
                 f"{name} is neither a cross-encoder nor a sentence-embedding model; name another with "
                 "--set similarity_model"
             )
-    return SimilarityModel(Encoder(model, name, note), pairs=not is_embedding)
+    read = Encoder(model, name, note).read
+
+    def similarities(texts: Sequence[str]) -> Array:
+        directed = np.ones((len(texts), len(texts)))
+        if is_embedding:
+            directions = torch.nn.functional.normalize(read([(text,) for text in texts]), dim=-1)
+            directed = (directions @ directions.T).numpy().clip(0, 1)
+        elif pairs := list(itertools.permutations(texts, 2)):
+            directed[~np.eye(len(texts), dtype=bool)] = read(pairs).numpy().clip(0, 1)
+        similarity: Array = (directed + directed.T) / 2
+        np.fill_diagonal(similarity, 1)
+        return similarity
+
+    return _of_unique(similarities)
+
+
+def _of_unique(compare: Comparison) -> Comparison:
+    """Return a comparison that computes equal texts once."""
+
+    def compare_all(texts: Sequence[str]) -> Array:
+        unique = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+        rows = [unique[text] for text in texts]
+        return compare(list(unique))[np.ix_(rows, rows)]
+
+    return compare_all
 
 
 def _find(name: str, progress: Callable[[str], None]) -> tuple[Source, PreTrainedConfig]:

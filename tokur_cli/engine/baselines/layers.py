@@ -13,12 +13,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.forward.batching import HalvingBatches, pad
-from tokur_cli.engine.forward.body import input_device, parts_of, run_body
+from tokur_cli.engine.forward.body import input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.records.errors import TokurError, UsageError
 
 Result = TypeVar("Result")
 State = npt.NDArray[np.float32]
+
+_BLOCK = 64  # states whose logits are held at once
 
 
 class TextPasses:
@@ -34,10 +36,11 @@ class TextPasses:
         self._batches = HalvingBatches(batch_tokens, apart_from=rescaling(model).beyond)
         self._device = input_device(model)
 
+    @torch.inference_mode()
     def compute(
         self, sequences: Sequence[Sequence[int]], compute: Callable[[Sequence[int]], Sequence[Result]]
     ) -> list[Result]:
-        """Return what is computed of each sequence of token ids, a batch at a time.
+        """Return what is computed of each sequence of token ids, a batch of their indices at a time.
 
         Raises:
             TokurError: memory does not suffice for one of them.
@@ -52,6 +55,11 @@ class TextPasses:
     def run(self, sequences: Sequence[Sequence[int]]) -> Any:
         """Return the outputs of the model's body for a batch of sequences of token ids."""
         return run_body(self.model, input_ids=pad(sequences, self._device), use_cache=False)
+
+    def of_logits(self, outputs: Any, states: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return what is made, row by row, of the float32 logits (n, V) of a batch's states (n, d)."""
+        with logits_from(self.model, outputs) as logits:
+            return torch.cat([reduce(logits(block[None])[0].float()) for block in states.split(_BLOCK)])
 
 
 class LayerView(TextPasses):
@@ -88,11 +96,8 @@ class LayerView(TextPasses):
         def keep(_module: nn.Module, _arguments: object, output: Any) -> None:
             states.append(output[0] if isinstance(output, tuple) else output)
 
-        hook = self.module.register_forward_hook(keep)
-        try:
+        with self.module.register_forward_hook(keep):
             yield states
-        finally:
-            hook.remove()
 
     def last_states(self, sequences: Sequence[Sequence[int]]) -> list[State]:
         """Return the state (d,) at the end of each sequence of token ids.
@@ -100,10 +105,11 @@ class LayerView(TextPasses):
         Raises:
             TokurError: memory does not suffice for one of them.
         """
-        return self.compute(sequences, lambda batch: self._last_states([sequences[index] for index in batch]))
 
-    @torch.inference_mode()
-    def _last_states(self, sequences: list[Sequence[int]]) -> list[State]:
-        with self.hidden_states() as states:
-            self.run(sequences)
-        return [states[0][row, len(sequence) - 1].float().cpu().numpy() for row, sequence in enumerate(sequences)]
+        def compute(batch: Sequence[int]) -> list[State]:
+            with self.hidden_states() as states:
+                self.run([sequences[index] for index in batch])
+            ends = [len(sequences[index]) - 1 for index in batch]
+            return [states[0][row, end].float().cpu().numpy() for row, end in enumerate(ends)]
+
+        return self.compute(sequences, compute)

@@ -12,14 +12,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.baselines.layers import LayerView
-from tokur_cli.engine.forward.body import logits_from
 from tokur_cli.engine.precision import on_float64_device
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import UsageError
 
 INSIDE = ("attention_log_diagonal", "hidden_eigenvalues", "top_entropy")
 TOP_LOGITS = 50
-_BLOCK = 64  # states whose logits are held at once
 
 Inside = dict[str, npt.NDArray[np.floating]]
 
@@ -42,36 +40,27 @@ class InsideView(LayerView):
             TokurError: memory does not suffice for a response.
         """
         sequences = [[*response.prompt_ids, *response.response_ids] for response in responses]
-        spans = [(len(each.prompt_ids), len(ids)) for each, ids in zip(responses, sequences, strict=True)]
 
         def compute(batch: Sequence[int]) -> list[Inside]:
-            return self._features([sequences[index] for index in batch], [spans[index] for index in batch], wanted)
-
-        return self.compute(sequences, compute)
-
-    @torch.inference_mode()
-    def _features(
-        self, sequences: list[list[int]], spans: list[tuple[int, int]], wanted: Collection[str]
-    ) -> list[Inside]:
-        results: list[Inside] = [{} for _ in sequences]
-        with ExitStack() as stack:
-            states = stack.enter_context(self.hidden_states())
-            if "attention_log_diagonal" in wanted:
-                diagonals = stack.enter_context(_attention_diagonals(self.model, self.module))
-            outputs = self.run(sequences)
-        for row, (start, end) in enumerate(spans):
-            if "attention_log_diagonal" in wanted:
-                results[row]["attention_log_diagonal"] = _array(diagonals[0][row, :, start:end].log().mean(-1))
-            if "hidden_eigenvalues" in wanted:
-                results[row]["hidden_eigenvalues"] = _eigenvalues(states[0][row, start:end])
-        if "top_entropy" in wanted:
-            with logits_from(self.model, outputs) as logits:
-                for row, (start, end) in enumerate(spans):
+            results: list[Inside] = [{} for _ in batch]
+            spans = [(len(responses[index].prompt_ids), len(sequences[index])) for index in batch]
+            with ExitStack() as stack:
+                states = stack.enter_context(self.hidden_states())
+                if "attention_log_diagonal" in wanted:
+                    diagonals = stack.enter_context(_attention_diagonals(self.model, self.module))
+                outputs = self.run([sequences[index] for index in batch])
+            for row, (start, end) in enumerate(spans):
+                if "attention_log_diagonal" in wanted:
+                    results[row]["attention_log_diagonal"] = _array(diagonals[0][row, :, start:end].log().mean(-1))
+                if "hidden_eigenvalues" in wanted:
+                    results[row]["hidden_eigenvalues"] = _eigenvalues(states[0][row, start:end])
+                if "top_entropy" in wanted:
                     # The logits that predict a token stand one position before it; LLM-Check's code takes its own
                     before = outputs["last_hidden_state"][row, start - 1 : end - 1]
-                    entropies = [_top_entropy(logits(block[None])[0]) for block in before.split(_BLOCK)]
-                    results[row]["top_entropy"] = _array(torch.cat(entropies))
-        return results
+                    results[row]["top_entropy"] = _array(self.of_logits(outputs, before, _top_entropy))
+            return results
+
+        return self.compute(sequences, compute)
 
 
 @contextmanager
@@ -89,15 +78,14 @@ def _attention_diagonals(model: PreTrainedModel, layer: nn.Module) -> Iterator[l
         weights = (item for item in tensors if item.shape[-1] == item.shape[-2])  # not keys or values
         diagonals.extend(item.diagonal(dim1=-2, dim2=-1).float() for item in weights)
 
-    hooks = [each.register_forward_hook(keep) for each in layer.modules() if "attention" in type(each).__name__.lower()]
     before = model.config._attn_implementation
-    model.set_attn_implementation("eager")
-    try:
+    with ExitStack() as stack:
+        for each in layer.modules():
+            if "attention" in type(each).__name__.lower():
+                stack.enter_context(each.register_forward_hook(keep))
+        stack.callback(model.set_attn_implementation, before)
+        model.set_attn_implementation("eager")
         yield diagonals
-    finally:
-        model.set_attn_implementation(before)
-        for hook in hooks:
-            hook.remove()
     if not diagonals:
         raise UsageError(
             "this layer does not show its attention, which llm_check_attention needs: leave the score out, or choose "
@@ -117,7 +105,7 @@ def _eigenvalues(states: Tensor) -> npt.NDArray[np.floating]:
 
 def _top_entropy(logits: Tensor) -> Tensor:
     """Return the entropy (n,) of the softmax over the largest of the logits (n, V)."""
-    largest = logits.float().topk(min(TOP_LOGITS, logits.shape[-1]), dim=-1).values
+    largest = logits.topk(min(TOP_LOGITS, logits.shape[-1]), dim=-1).values
     entropy: Tensor = torch.special.entr(largest.softmax(-1)).sum(-1)
     return entropy
 

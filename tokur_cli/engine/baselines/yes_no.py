@@ -10,14 +10,11 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tokur_cli.engine.baselines.layers import TextPasses
-from tokur_cli.engine.forward.body import logits_from
 from tokur_cli.records.errors import TokurError
 
 TRUE_OR_FALSE = (("True", "False"), ("true", "false"), ("TRUE", "FALSE"), ("(A)", "(B)"), ("A", "B"))
 YES_OR_NO = (("Yes", "No"), ("yes", "no"), ("YES", "NO"))
 """The forms that two answers may take, with or without a space before them."""
-
-_BLOCK = 64  # states whose logits are held at once
 
 
 @dataclass(frozen=True)
@@ -98,31 +95,22 @@ class YesNoQuestion(TextPasses):
         sequences = [[*prompt, *ending] for prompt in prompts for ending in endings]
 
         def compute(batch: Sequence[int]) -> list[Tensor]:
-            return self._log_probabilities([sequences[i] for i in batch], [endings[i % len(endings)] for i in batch])
+            """Return for each sequence (F, 2) log-probabilities of both answers of the forms that its ending serves."""
+            outputs = self.run([sequences[index] for index in batch])
+            # Where the next token is predicted: at the prompt's end, and after each token of the ending
+            counts = [1 + len(endings[index % len(endings)]) for index in batch]
+            ends = [len(sequences[index]) for index in batch]
+            hidden = outputs["last_hidden_state"]
+            states = torch.cat([hidden[row, ends[row] - count : ends[row]] for row, count in enumerate(counts)])
+            log_p = self.of_logits(outputs, states, lambda logits: logits.log_softmax(-1)[:, self._ids])
+            return [
+                torch.stack([self._of_answers(form, rows) for form in self._served[endings[index % len(endings)]]])
+                for index, rows in zip(batch, log_p.cpu().double().split(counts), strict=True)
+            ]
 
         found = self.compute(sequences, compute)
         log_p = [torch.cat(found[first : first + len(endings)]) for first in range(0, len(found), len(endings))]
         return [float(each.logsumexp(0).softmax(0)[0]) for each in log_p]
-
-    @torch.inference_mode()
-    def _log_probabilities(self, sequences: list[list[int]], endings: list[tuple[int, ...]]) -> list[Tensor]:
-        """Return for each sequence (F, 2) log-probabilities of both answers of the forms that its ending serves."""
-        outputs = self.run(sequences)
-        hidden = outputs["last_hidden_state"]
-        # Where the next token is predicted: at the prompt's end, and after each token of the ending
-        states = torch.cat(
-            [
-                hidden[row, len(sequence) - len(ending) - 1 : len(sequence)]
-                for row, (sequence, ending) in enumerate(zip(sequences, endings, strict=True))
-            ]
-        )  # (number of places, d)
-        with logits_from(self.model, outputs) as logits:
-            blocks = [logits(block[None])[0].float().log_softmax(-1)[:, self._ids] for block in states.split(_BLOCK)]
-        log_p = torch.cat(blocks).cpu().double().split([1 + len(ending) for ending in endings])
-        return [
-            torch.stack([self._of_answers(each, rows) for each in self._served[ending]])
-            for ending, rows in zip(endings, log_p, strict=True)
-        ]
 
     def _of_answers(self, form: Verbalizer, log_p: Tensor) -> Tensor:
         """Return (2,) log-probabilities of the shared ids followed by the first and by the second answer's."""
