@@ -3,8 +3,7 @@ r"""One grammar of numbers: sign, digits or words, scale, unit; ``read_number`` 
 - ``1,234``, ``1 234``, ``1'234``, ``12,34,567`` and ``1.234.567`` have thousands apart; ``1.234,50`` and ``0,5`` have
   a decimal comma, as has ``2,50 €``, where a unit says that it is one number. A bare ``18,20`` is a list. ``1.000 €``
   is a thousand: the sign stands behind where dots stand between thousands; ``€1.000`` is one.
-- ``minus 5`` and ``negative 5`` are −5, ``42nd`` is 42, ``one half`` is 1/2, ``$2.5M`` is 2.5
-  million.
+- ``minus 5`` and ``negative 5`` are −5, ``42nd`` is 42, ``one half`` is 1/2, ``$2.5M`` is 2.5 million.
 - ``3 hours and 30 minutes`` is one amount, 3.5 hours. ``127/3 ≈ 42.33`` is 127/3 with the rounding beside it.
 """
 
@@ -14,8 +13,8 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tokur_cli.answers.units import CURRENCY, CURRENCY_BEFORE, SCALES, UNITS, Unit, scale_of, unit_of
-from tokur_cli.answers.words import NUMBER_WORDS, SIGN_WORDS, read_words, without_sign_word
+from tokur_cli.answers.units import CURRENCY, CURRENCY_BEFORE, POWERS, SCALES, Unit, scale_of, unit_of
+from tokur_cli.answers.words import NUMBER_WORDS, read_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,55 +69,62 @@ LETTER = (
 )
 """The letters and marks of all scripts, for a class of characters in a regular expression."""
 
-_INTEGER = r"[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?:[ ]\d{3})+|[1-9]\d{0,2}(?:'\d{3})+|[1-9]\d?(?:,\d{2})+,\d{3}|\d+"
-_POWER_OF_TEN = r"10\s*\^\s*(?:\{\s*[+-]?\d{1,3}\s*\}|[+-]?\d{1,3})"
-_TIMES = r"\s*(?:\\times|\\cdot|\*|×|·|x)\s*"
-_NUMBER = re.compile(
-    rf"""(?:(?P<name>[A-Za-z](?:_\{{?\w+\}}?)?)\s*=\s*)?
-    (?P<sign1>[-+])?\s*(?P<currency>{CURRENCY_BEFORE})?\s*(?P<sign2>[-+])?\s*
-    (?:
-      (?:(?P<whole>\d+)\s*)?\\frac\s*\{{\s*(?P<top>-?\d+)\s*\}}\s*\{{\s*(?P<bottom>-?\d+)\s*\}}
-    | (?:(?P<whole2>\d+)(?:[ ]+|[ ]and[ ]))?(?P<top2>{_INTEGER})\s*/\s*(?P<bottom2>{_INTEGER})
-    | (?P<power>{_POWER_OF_TEN})
-    | (?P<based>\d+)\s*_\s*\{{?\s*(?P<base>\d{{1,2}})\s*\}}?
-    | (?P<integer>{_INTEGER})?(?:\.(?P<decimals>\d*)(?:\\overline\s*\{{(?P<repeated>\d+)\}})?)?
-      (?:[eE](?P<exponent>[+-]?\d{{1,3}})|{_TIMES}(?P<times>{_POWER_OF_TEN}))?
-    )
-    \s*(?P<tail>.*)""",
-    re.VERBOSE | re.DOTALL,
+_CONTINENTAL = r"[1-9]\d{0,2}(?:\.\d{3})+,\d+|[1-9]\d{0,2}(?:[ ']\d{3})+,\d+|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,]*\d)"
+_GROUPED = r"[1-9]\d{0,2}(?:(?:,\d{3})+|(?:[ ]\d{3})+|(?:'\d{3})+)|[1-9]\d?(?:,\d{2})+,\d{3}"
+DIGITS = rf"(?:{_CONTINENTAL}|(?:{_GROUPED}|\d+)(?!\d)(?:[.,]\d+(?!,?\d))?|\d+(?:\.\d+)?|\.\d+)"
+"""A regular expression of digits with what stands between them."""
+
+_SIGN_WORDS = (
+    r"(?i:\b(?:minus|negative|moins(?!\s+de)|menos(?!\s+de)|meno)(?![a-z])"
+    r"|минус|мінус|负|負|マイナス|마이너스|ลบ|âm|ऋण|سالب|ناقص|מינוס|eksi)\s*"
 )
-_UNIT_NAME = rf"[{LETTER}][{LETTER}'./&-]*"
-_TAIL = re.compile(
-    rf"""\\text\{{(?P<text>[^{{}}]*)\}}(?P<text_power>\s*\^\s*\{{?\s*[23]\s*\}}?)?
-    | (?P<scale>[KMB]|bn|mn|mio|mrd)\.?(?![a-z])\s*(?P<sign2>[{CURRENCY}]|[A-Z]{{3}})?
-    | (?P<sign>[%¢{CURRENCY}])
-    | (?P<words>{_UNIT_NAME}(?:\s+{_UNIT_NAME}){{0,5}})(?P<power>\s*\^\s*\{{?\s*[23]\s*\}}?)?
-      \s*(?P<sign3>[{CURRENCY}])?""",
+_POWER_OF_TEN = r"10\s?\^\s?(?P<brace_%s>\{\s?)?(?P<%s>[+-]?\d{1,3})(?(brace_%s)\s?\})"
+_NUMBER = re.compile(
+    rf"""(?P<minus>{_SIGN_WORDS})?(?P<sign>(?<![A-Za-z0-9_.)\]}}%])[-+](?=[\\{CURRENCY}\d.RUCHN]))?
+    (?:(?P<currency>{CURRENCY_BEFORE})\s?(?P<inner>-)?|(?<![A-Za-z_\d.^])(?<!\d,)(?<!\^\{{))
+    (?: (?P<clock>\d{{1,2}}(?::[0-5]\d){{1,2}}(?!\d)(?:\s?[AaPp]\.?\s?[Mm]\b\.?)?
+          |\d{{1,2}}\s?(?:[AaPp]\.?\s?[Mm]\b\.?|o'clock\b))
+      | (?:(?P<whole>\d+)\s?)?\\frac\s?\{{\s?(?P<top>-?\d+)\s?\}}\s?\{{\s?(?P<bottom>-?\d+)\s?\}}
+      | {_POWER_OF_TEN.replace("%s", "power")}
+      | (?P<digits>{DIGITS})
+        (?: \\overline\s?\{{(?P<repeated>\d+)\}}
+          | [eE](?P<exponent>[+-]?\d{{1,3}})(?![A-Za-z\d])
+          | \s?(?:\\times|\\cdot|[*×·x])\s?{_POWER_OF_TEN.replace("%s", "times")}
+          | (?:[ ](?:and[ ])?(?P<above>\d+))?\s?/\s?(?P<below>\d{{1,3}}(?:,\d{{3}})+|\d+)(?![.]\d|\s?[/\d])
+          | \s?_\s?(?P<brace>\{{\s?)?(?P<base>\d{{1,2}})(?(brace)\s?\}})
+          | (?:st|nd|rd|th|ème|[ºª])(?![A-Za-z])
+        )?
+    )""",
     re.VERBOSE,
 )
-_NO_UNITS = frozenset(
+_NAME = re.compile(r"([A-Za-z](?:_\{?\w+\}?)?)\s*=\s*")
+_WORD = re.compile(
+    rf"(?:\s?\s?|-(?=\w{{3}}))(?:\\?(?P<sign>[%¢°{CURRENCY}])"
+    rf"|(?!in\s[a-z])(?P<name>[{LETTER}]+)(?:\.(?=\s?[a-z{CURRENCY}]))?)"
+)
+_POWER = re.compile(r"\s?\^\s?\{?\s?([23])(?!\d)\s?\}?")
+_RATE = re.compile(r"\s?/\s?[A-Za-z]|\sper\b")
+_AND = re.compile(r"[.,]?\s(?:and\s)?(?=\d)")
+_WORDS = re.compile(rf"\s*[{LETTER}][{LETTER}'./&-]*(?:\s+[{LETTER}][{LETTER}'./&-]*){{0,5}}\s*")
+_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_NO_WORDS = frozenset(
     (
-        "sin cos tan sec csc cot log ln exp mod and or over plus minus times divided pi sqrt infinity not to is "
-        "if arcsin arccos arctan sinh cosh tanh det dim max gcd lcm than but oder ou или 或 或者 または 또는 أو या หรือ"
+        "sin cos tan sec csc cot log ln exp mod modulo and or over plus minus times divided pi sqrt infinity not to is "
+        "if arcsin arccos arctan sinh cosh tanh det dim max gcd lcm than squared cubed factorial raised choose "
+        "oder ou или 或 或者 または 또는 أو या หรือ"
     ).split()
 )
-_LETTER_SCALES = {"K": 10**3, "M": 10**6, "B": 10**9, "bn": 10**9, "mn": 10**6, "mio": 10**6, "mrd": 10**9}
-_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th|ème|[ºª])(?![A-Za-z])")
-_CONTINENTAL = re.compile(
-    r"(?<![\d.,'])([1-9]\d{0,2}(?:\.\d{3})+),(\d+)(?![\d.,])|(?<![\d.,'])([1-9]\d{0,2}(?:[ ']\d{3})+),(\d+)(?![\d.,])"
-    r"|(?<![\d.,'])([1-9]\d{0,2}(?:\.\d{3}){2,})(?![\d.,])|(?<![\d.,'])(0),(\d{1,2})(?![\d.,])"
-)
-_CONTINENTAL_MONEY = re.compile(r"(?<![\d.,])([1-9]\d{0,2})\.(\d{3})(?=\s?(?:\\text\{\s*)?[€₽]\s*\}?\Z)")
-_DECIMAL_COMMA = re.compile(r"(?<![\d.,'])(\d+),(\d+)(?![\d.,])")
-_FIRST_WORD = re.compile(rf"\s*(%|[{CURRENCY}]|\\text\{{\s*[{LETTER}%]+|[{LETTER}]+)")
+_BOUND = re.compile(r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|より(?:大き|小さ|多|少な)")
+_LETTER_SCALES = {"K": "thousand", "M": "million", "B": "billion"}
 _APPROXIMATELY = re.compile(r"\s*(?:≈|≃|≅|~=|\\approx|\\simeq)\s*")
-_COMPOUND = re.compile(rf"(\d+(?:\.\d+)?)\s?([{LETTER}]+)[.,]?(?:\s(?:and\s)?|\Z)")
-QUALIFIED = re.compile(
-    r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|より(?:大き|小さ|多|少な)"
-    r"|\b(?:or (?:more|less|so|fewer)|at (?:least|most)|squared|cubed|factorial|(?:raised )?to the (?:\w+ )?power"
-    r"|mod(?:ulo)?|choose)\b"
+_SYMBOLS = re.compile(
+    r"(?:\s?(?:π|\\pi(?![A-Za-z])|pi\b|√|\\?sqrt)(?:\{[^{}]*\}|\([^()]*\)|\s?\d+)?|\^(?:\{[^{}]*\}|-?[\w]+)"
+    r"|(?!x\s(?:more|less|as|the|faster|slower|larger|bigger))[A-Za-z](?![A-Za-z']))+"
 )
-"""What makes a bound, a doubt or another number of the number that it stands by."""
+"""What makes a formula of the number in front of it: the π of 25π, the x of 3x."""
+
+_ORDINAL_BEHIND = re.compile(r"[ -](?:first|second|third|[a-z]+th|past)\b")
+_SPELLED = re.compile(rf"{_SIGN_WORDS}|(?<![A-Za-z-])(?i:{'|'.join(NUMBER_WORDS)}|an?)\b")
 
 
 def read_number(text: str) -> Number | None:
@@ -127,8 +133,6 @@ def read_number(text: str) -> Number | None:
     Args:
         text: in plain writing, with decimal points where the language around it has a decimal comma.
     """
-    if QUALIFIED.search(text):
-        return None
     exact, *roundings = _APPROXIMATELY.split(text, maxsplit=2)
     if roundings:
         rounding = read_number(roundings[-1])
@@ -138,174 +142,30 @@ def read_number(text: str) -> Number | None:
         return replace(found, rounded=rounding.value, scale=rounding.scale, unit=found.unit or rounding.unit)
     if text[:1] + text[-1:] in ("()", "{}"):
         return read_number(text[1:-1].strip())
-    text, negative = without_sign_word(text)
-    number = _read(text)
-    if number is None or not negative:
-        return number
-    return None if number.value < 0 else replace(number, value=-number.value)
-
-
-def _read(text: str) -> Number | None:
-    text = _ORDINAL.sub("", _with_points(text))
-    return _read_digits(text) or _read_spelled(text) or _read_compound(text)
-
-
-def _with_points(text: str) -> str:
-    """Return a text whose numbers have no dots between thousands, and points for decimal commas that are sure."""
-    if "," not in text and "." not in text:
-        return text
-    text = _CONTINENTAL_MONEY.sub(r"\1\2", text)
-    text = _CONTINENTAL.sub(_continental, text)
-    comma = _DECIMAL_COMMA.search(text)
-    if comma and not (len(comma[2]) == 3 and comma[1] != "0"):
-        before = text[: comma.start()].strip(" +-")
-        unit = _FIRST_WORD.match(text, comma.end())
-        word = unit[1].removeprefix("\\text{").strip().lower() if unit else ""
-        known = word == "%" or word in UNITS or word in SCALES or (word and word in CURRENCY)
-        if known or (before and before[-1] in CURRENCY and len(comma[2]) == 2):
-            text = f"{text[: comma.start()]}{comma[1]}.{comma[2]}{text[comma.end() :]}"
-    return text
-
-
-def _continental(match: re.Match[str]) -> str:
-    groups = [group for group in match.groups() if group is not None]
-    integer = re.sub(r"[. ']", "", groups[0])
-    return f"{integer}.{groups[1]}" if len(groups) > 1 else integer
-
-
-def _read_digits(text: str) -> Number | None:
-    match = _NUMBER.fullmatch(text)
-    if match is None or (match["sign1"] and match["sign2"]):
+    shown = " ".join(_TEXT.sub(r" \1 ", text).split())
+    name = _NAME.match(shown)
+    shown = re.sub(r"\A([-+])\s+", r"\1", shown[name.end() :] if name else shown)
+    digits = _NUMBER.match(shown)
+    amount = _in_digits(shown, digits) if digits else _in_words(shown, 0)
+    if amount is None or amount.number is None:
         return None
-    value = _read_value(match)
-    apart = text[: match.start("tail")].endswith(" ")
-    tail = _read_tail(match["tail"], match["currency"], apart=apart)
-    if value is None or tail is None:
+    behind = shown[amount.end :]
+    is_apart = "\\text" in text or amount.number.unit is not None or amount.number.scale != 1
+    if behind and not _is_mere_words(behind, is_apart=is_apart):
         return None
-    if "-" in (match["sign1"], match["sign2"]):
-        value = -value
-    places = len(match["decimals"] or "") if not match["exponent"] and not match["times"] else 0
-    return Number(value, *tail, match["name"] or match["base"] or "", 0 if match["repeated"] else places)
+    return replace(amount.number, name=name[1]) if name else amount.number
 
 
-def _read_spelled(text: str) -> Number | None:
-    """Return the number in words that a text is, with its unit."""
-    found = read_words(text)
-    if found is None:
-        return None
-    value, end = found
-    rest = text[end:].lstrip().removeprefix("of a ").removeprefix("of an ")
-    tail = _read_tail(rest, None, apart=True)
-    return Number(value, *tail) if tail else None
+def _is_mere_words(text: str, *, is_apart: bool) -> bool:
+    """Return whether words behind a number only name what is counted: no operator, no bound, no further number.
 
-
-def _read_compound(text: str) -> Number | None:
-    """Return the sum of amounts whose units grow smaller, such as 3 hours and 30 minutes, in the unit of the first."""
-    summands = [(match[1], unit_of([match[2].lower()])) for match in _COMPOUND.finditer(text)]
-    first = summands[0][1] if summands and not _COMPOUND.sub("", text) else None
-    if first is None:
-        return None
-    value, last = Fraction(0), first.factor + 1
-    for digits, unit in summands:
-        if unit is None or unit.dimension != first.dimension or unit.factor >= last:
-            return None
-        value, last = value + Fraction(digits) * unit.factor / first.factor, unit.factor
-    return Number(value, unit=first)
-
-
-def _read_value(match: re.Match[str]) -> Fraction | None:
-    """Return the unsigned value of a match of ``_NUMBER``; None for a zero denominator and for no digits at all."""
-    top, bottom = match["top"] or match["top2"], match["bottom"] or match["bottom2"]
-    if top:
-        whole = int(match["whole"] or match["whole2"] or 0)
-        denominator = int(_digits(bottom))
-        return whole + Fraction(int(_digits(top)), denominator) if denominator else None
-    if match["based"]:
-        return Fraction(match["based"])
-    if match["power"]:
-        return Fraction(10) ** _exponent(match["power"])
-    integer, decimals, repeated = match["integer"], match["decimals"] or "", match["repeated"]
-    if not integer and not decimals and not repeated:
-        return None
-    value = Fraction(f"{_digits(integer or '0')}.{decimals or '0'}")
-    if repeated:
-        value += Fraction(int(repeated), (10 ** len(repeated) - 1) * 10 ** len(decimals))
-    power = int(match["exponent"] or 0) or (_exponent(match["times"]) if match["times"] else 0)
-    return value * Fraction(10) ** power
-
-
-def _digits(text: str) -> str:
-    return re.sub("[, ']", "", text)
-
-
-def _exponent(power_of_ten: str) -> int:
-    return int(power_of_ten.partition("^")[2].strip(" {}"))
-
-
-def _read_tail(text: str, currency: str | None, *, apart: bool) -> tuple[Fraction, Unit | None] | None:
-    """Return the scale and unit around a number, or None where what follows makes it more than a number."""
-    front = unit_of([currency.lower().rstrip(".")]) or UNITS.get(currency[-1]) if currency else None
-    if not text:
-        return Fraction(1), front
-    match = _TAIL.fullmatch(text)
-    if match is None:
-        return None
-    if match["scale"] and (front or not apart or len(match["scale"]) > 1):
-        behind = match["sign2"]
-        return Fraction(_LETTER_SCALES[match["scale"]]), front or (unit_of([behind.lower()]) if behind else None)
-    written = match["text"] if match["text"] is not None else match["sign"] or match["words"]
-    if written is None:
-        return None
-    words = written.lower().split()
-    if not NUMBER_WORDS.isdisjoint(words) and words[0] not in SCALES:
-        return None
-    scale, words = scale_of(words)
-    if not NUMBER_WORDS.isdisjoint(words):
-        return None
-    exponent = match["text_power"] or match["power"] or ""
-    unit = unit_of(words, 2 if "2" in exponent else 3 if "3" in exponent else 1)
-    if unit is None and match["sign3"]:
-        unit = UNITS.get(match["sign3"])
-    # "5 x", "6abc", "2 pi" and "3 or more" are expressions: an unknown word is one only if long, apart and no operator.
-    is_word = (
-        bool(words) and _NO_UNITS.isdisjoint(words) and (not words[0][0].isascii() or (apart and len(words[0]) >= 3))
-    )
-    if match["words"] and scale == 1 and unit is None and not is_word:
-        return None
-    return scale, front or unit
-
-
-DIGITS = (
-    r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[ ']\d{3})+,\d+|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,]*\d)"
-    rf"|(?:{_INTEGER})(?!\d)(?:[.,]\d+(?!,?\d))?|\d+(?:\.\d+)?|\.\d+)"
-)
-"""A regular expression of digits with what stands between them."""
-
-_AMOUNT = re.compile(
-    rf"(?:(?i:{SIGN_WORDS})\s*)?(?:(?<![A-Za-z0-9_.)\]}}%])[-+](?=[\\{CURRENCY}\d.]))?"
-    rf"(?:{CURRENCY_BEFORE}\s?-?|(?<![A-Za-z_\d.^])(?<!\d,)(?<!\^\{{))"
-    rf"(?:\\frac\{{-?\d+\}}\{{\d+\}}|{DIGITS}(?:[eE][+-]?\d+(?![A-Za-z\d])"
-    r"|\s?(?:\\times|\\cdot|[*×·x])\s?10\s?\^\s?(?:\{[+-]?\d+\}|[+-]?\d+)"
-    r"|:[0-5]\d(?::[0-5]\d)?(?!\d)|\s?\\frac\{\d+\}\{\d+\}"
-    r"|\s\d+/\d+(?!\d)|\s?/\s?\d+(?:\.\d+)?(?!\s?[/\d]))?)(?:\s?(?:\\?%|percent\b))?"
-)
-_POWER = re.compile(r"\^(?:[23](?!\d)|\{[23]\})")
-_SYMBOLS = re.compile(
-    r"(?:\s?(?:π|\\pi(?![A-Za-z])|pi\b|√|\\?sqrt)(?:\{[^{}]*\}|\([^()]*\)|\s?\d+)?|\^(?:\{[^{}]*\}|-?[\w]+)"
-    r"|(?!x\s(?:more|less|as|the|faster|slower|larger|bigger))[A-Za-z](?![A-Za-z']))+"
-)
-"""What makes a formula of the number in front of it: the π of 25π, the x of 3x."""
-
-_HALF_OF_DAY = re.compile(r"\s?(?:[ap]\.?\s?m\b\.?|o'clock\b)", re.IGNORECASE)
-_UNIT_WORD = re.compile(
-    rf"[\s-]?(?:\\?%|[{CURRENCY}°]|\\text\{{[^{{}}]*\}}|(?!in\s[a-z])[{LETTER}]+(?![&'])|\d[\d.,]*)"
-)
-_ORDINAL_BEHIND = re.compile(r"[ -](?:first|second|third|[a-z]+th|past|to the power)\b")
-_RANGE = re.compile(
-    r"\s?[-–—~]\s?(?=\d)|\s(?:to|bis|a|à|до|至|or|oder|o|ou|или|of)\s?(?=[-+]?\s?[$€£¥]?\d)"
-    r"|\s?(?:から|至|到|或|或者|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)"
-)
-_SPELLED = re.compile(rf"(?i)(?:{SIGN_WORDS}\s*)?(?:(?<![A-Za-z-])(?:{'|'.join(NUMBER_WORDS - {'point'})}|an?)\b)")
+    "5 x", "6abc", "2 pi" and "3 or more" are expressions: a word is long, behind a blank, or ``is_apart``: marked
+    as text or behind a unit.
+    """
+    words = text.lower().split()
+    if not _WORDS.fullmatch(text) or _BOUND.search(text) or not NUMBER_WORDS.union(_NO_WORDS).isdisjoint(words):
+        return False
+    return not words[0][0].isascii() or is_apart or (text[0] == " " and len(words[0]) >= 3)
 
 
 def amounts(text: str, *, spelled: bool = False) -> list[Amount]:
@@ -313,98 +173,126 @@ def amounts(text: str, *, spelled: bool = False) -> list[Amount]:
 
     Args:
         text: as of ``read_number``.
-        spelled: whether numbers in words count, too.
+        spelled: whether to look for numbers in words in place of digits.
     """
     found: list[Amount] = []
-    position = 0
-    while position < len(text) and len(found) < 48:
-        amount = _next_amount(text, position, spelled)
-        if amount is None:
-            break
-        found.append(amount)
-        position = max(amount.end, position + 1)
+    match = (_SPELLED if spelled else _NUMBER).search(text)
+    while match and len(found) < 48:
+        amount = _in_words(text, match.start()) if spelled else _in_digits(text, match)
+        if amount and spelled and amount.text.lower() in ("one", "a", "an"):
+            amount = None
+        symbols = _SYMBOLS.match(text, amount.end) if amount and amount.text[-1] in "0123456789}" else None
+        if amount and symbols:
+            amount = Amount(amount.start, symbols.end(), text[amount.start : symbols.end()].strip(), None)
+        if amount:
+            found.append(amount)
+        match = match.re.search(text, amount.end if amount else match.end())
     return found
 
 
-def _next_amount(text: str, start: int, spelled: bool) -> Amount | None:
-    digits = _AMOUNT.search(text, start)
-    for words in _SPELLED.finditer(text, start) if spelled else ():
-        if digits and words.start() > digits.start():
-            break
-        amount = _in_words(text, words.start())
-        if amount:
-            return amount
-    while digits:
-        amount = _extended(text, digits)
-        if amount:
-            return amount
-        digits = _AMOUNT.search(text, digits.end())
-    return None
-
-
-def goes_on(text: str, end: int) -> bool:
-    """Return whether what ends at ``end`` is but the first of several: the 10 of "10-12" and of "10 or 12"."""
-    return bool(_RANGE.match(text, end))
+def _in_digits(text: str, match: re.Match[str]) -> Amount | None:
+    """Return the amount that begins with a match of ``_NUMBER``, None where it is no number: "18,20", "1/0"."""
+    if match["clock"]:
+        return Amount(match.start(), match.end(), match[0], None)
+    scale, unit, end = _behind(text, match.end(), is_money=bool(match["currency"]))
+    if match["currency"]:
+        unit = unit_of(match["currency"]) or unit_of(match["currency"][-1])
+    digits = _with_point(match["digits"] or "", is_sure=bool(unit) or scale != 1)
+    if text[:end].endswith(("€", "₽")) and re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", digits):
+        digits = digits.replace(".", "")
+    value = _value(match, digits)
+    signs = [bool(match["minus"]), match["sign"] == "-", bool(match["inner"])]
+    if value is None or sum(signs) > 1:
+        return None
+    is_decimal = not (match["repeated"] or match["exponent"] or match["times"])
+    places = len(digits.partition(".")[2]) if is_decimal else 0
+    number = Number(-value if any(signs) else value, scale, unit, match["base"] or "", places)
+    return _joined(text, Amount(match.start(), end, text[match.start() : end].strip(), number))
 
 
 def _in_words(text: str, start: int) -> Amount | None:
-    """Return the amount in words that stands somewhere, None where it is no number."""
-    behind, _ = without_sign_word(text[start : start + 120])
-    found = read_words(behind)
-    end = start + len(text[start : start + 120]) - len(behind) + found[1] if found else 0
-    is_article = found is not None and text[start:end].lower() in ("one", "a", "an")
-    if found is None or is_article or text[:start].endswith("past ") or _ORDINAL_BEHIND.match(text, end):
-        return None  # half past ten
-    return _longest(text, start, end)
+    """Return the amount in English words that stands at ``start``, None where none does or an ordinal."""
+    sign = re.match(_SIGN_WORDS, text[start:])
+    found = read_words(text, start + sign.end() if sign else start)
+    if found is None or _ORDINAL_BEHIND.match(text, found[1]) or text[:start].endswith("past "):
+        return None
+    scale, unit, end = _behind(text, found[1], is_money=False)
+    number = Number(-found[0] if sign else found[0], scale, unit)
+    return _joined(text, Amount(start, end, text[start:end].strip(), number))
 
 
-def _ends(text: str, start: int, end: int) -> list[int]:
-    """Return where an amount from ``start`` to ``end`` may end if the words behind it belong to it."""
-    ends = [end]
-    for _ in range(8):
-        word = _UNIT_WORD.match(text, ends[-1])
+def _value(match: re.Match[str], digits: str) -> Fraction | None:
+    """Return the unsigned value of a match of ``_NUMBER``; None for a zero denominator and for a list."""
+    if match["top"]:
+        bottom = int(match["bottom"])
+        return int(match["whole"] or 0) + Fraction(int(match["top"]), bottom) if bottom else None
+    if match["power"]:
+        return Fraction(10) ** int(match["power"])
+    if not digits:
+        return None
+    value = Fraction(digits)
+    if match["below"]:
+        bottom = int(match["below"].replace(",", ""))
+        above = match["above"]
+        return (value + Fraction(int(above), bottom) if above else value / bottom) if bottom else None
+    if match["repeated"]:
+        places = len(digits.partition(".")[2])
+        value += Fraction(int(match["repeated"]), (10 ** len(match["repeated"]) - 1) * 10**places)
+    return value * Fraction(10) ** int(match["exponent"] or match["times"] or 0)
+
+
+def _with_point(digits: str, *, is_sure: bool) -> str:
+    """Return digits without separators and with a decimal point; nothing for a list, such as a bare ``18,20``.
+
+    Args:
+        digits: a match of ``DIGITS``.
+        is_sure: whether a unit says that they are one number.
+    """
+    plain = re.sub("[ ']", "", digits)
+    if re.fullmatch(_CONTINENTAL, digits):
+        return plain.replace(".", "").replace(",", ".")
+    whole, comma, decimals = plain.rpartition(",")
+    has_thousands = "," in whole or "." in plain or (len(decimals) == 3 and re.fullmatch(r"[1-9]\d{0,2}", whole))
+    if not comma or has_thousands:
+        return plain.replace(",", "")
+    return f"{whole}.{decimals}" if is_sure or (whole == "0" and len(decimals) < 3) else ""
+
+
+def _behind(text: str, start: int, *, is_money: bool) -> tuple[Fraction, Unit | None, int]:
+    """Return the scale and the unit that stand at ``start``, behind a number, and where they end."""
+    scale, power, end = Fraction(1), 1, start
+    position = start
+    for _ in range(4):
+        word = _WORD.match(text, position)
         if word is None:
             break
-        ends.append(word.end())
-    return ends
+        name = word["sign"] or word["name"]
+        known = "" if name in _LETTER_SCALES else scale_of(name)
+        if not known and name in _LETTER_SCALES and (is_money or position == word.start(2)):
+            known = _LETTER_SCALES[name]
+        if known:
+            scale *= SCALES[known]
+            end = position = word.end() if len(known) == len(name) else word.start("name") + len(known)
+        elif name.lower() in POWERS:
+            power, position = POWERS[name.lower()], word.end()
+        else:
+            raised = _POWER.match(text, word.end())
+            unit = unit_of(name, int(raised[1]) if raised else power)
+            if unit is None or is_money or _RATE.match(text, word.end()):
+                break
+            return scale, unit, raised.end() if raised else word.end()
+    return scale, None, end
 
 
-def _extended(text: str, core: re.Match[str]) -> Amount | None:
-    """Return the amount whose digits are a match, with the scale and unit behind it that we know."""
-    start, end = core.span()
-    half_of_day = _HALF_OF_DAY.match(text, end)
-    if ":" in core[0] or (half_of_day and core[0].strip().isdigit() and int(core[0]) <= 12):
-        end = half_of_day.end() if half_of_day else end
-        return Amount(start, end, text[start:end].strip(), None)
-    best = _longest(text, start, end)
-    if best is None or (best.number and best.number.unit):
-        power = _POWER.match(text, best.end) if best else None
-        return Amount(start, power.end(), best.text + power[0], best.number) if best and power else best
-    symbols = _SYMBOLS.match(text, best.end)
-    return Amount(start, symbols.end(), text[start : symbols.end()].strip(), None) if symbols else best
-
-
-def _longest(text: str, start: int, end: int) -> Amount | None:
-    """Return the number from ``start`` to ``end`` with the words behind it that are a scale or a unit of it."""
-    number = read_number(text[start:end].strip())
-    best = Amount(start, end, text[start:end].strip(), number) if number else None
-    for longer in _ends(text, start, end)[1:] if _is_followed_up(text, end) else ():
-        words = text[start:longer].strip()
-        read = read_number(words)
-        if read and (
-            number is None
-            or (read.scale, read.value) != (number.scale, number.value)
-            or (read.unit and not number.unit)
-        ):
-            number, best = read, Amount(start, longer, words, read)
-    return best
-
-
-def _is_followed_up(text: str, end: int) -> bool:
-    """Return whether the word behind a number may be a scale, a unit or the beginning of one."""
-    following = _UNIT_WORD.match(text, end)
-    if following is None:
-        return False
-    word = following[0].strip(" -")
-    known = word.lower() in UNITS or word.lower() in SCALES or word in (*_LETTER_SCALES, "square", "cubic", "sq")
-    return known or not (word[:1].isascii() and word[:1].isalpha())
+def _joined(text: str, amount: Amount) -> Amount:
+    """Return an amount with those behind it in smaller units, 3.5 hours for "3 hours and 30 minutes"."""
+    link = _AND.match(text, amount.end) if amount.number and amount.number.unit else None
+    match = _NUMBER.match(text, link.end()) if link else None
+    further = _in_digits(text, match) if match else None
+    if not amount.number or not amount.number.unit or not further or not further.number or not further.number.unit:
+        return amount
+    unit, smaller = amount.number.unit, further.number.unit
+    if smaller.dimension != unit.dimension or smaller.factor >= unit.factor:
+        return amount
+    value = amount.number.value + further.number.value * smaller.factor / unit.factor
+    return Amount(amount.start, further.end, text[amount.start : further.end], Number(value, unit=unit))

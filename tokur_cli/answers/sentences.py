@@ -13,7 +13,7 @@ from tokur_cli.answers.calculations import JOINT, UNFINISHED, last_result, witho
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.latex import TEXT_GROUP
 from tokur_cli.answers.markers import ENGLISH, LANGUAGES, language_of
-from tokur_cli.answers.numbers import LETTER, QUALIFIED, Amount, amounts, goes_on, read_number
+from tokur_cli.answers.numbers import LETTER, Amount, amounts, read_number
 
 SENTENCE_END = re.compile(
     r"(?:(?<!\d)\.|(?<=\d)\.|[!?]+(?!(?<=\d!)\s*[-+*/×·÷=]))(?=\s|$|[\"')\]](?:\s|$))(?!(?:(?<=\b(?:oz|lb|ft|hr|sq|vs"
@@ -75,6 +75,22 @@ _BOUND_BEFORE = re.compile(
     r"|anything but|except(?: for)?|excluding|other than|apart from|besides|all but)|[><≥≤≠]|\\(?:ge|le|ne|geq|leq"
     r"|neq)(?![A-Za-z]))\s*\Z"
 )
+QUALIFIED = re.compile(
+    r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|より(?:大き|小さ|多|少な)"
+    r"|\b(?:or (?:more|less|so|fewer)|at (?:least|most)|squared|cubed|factorial|(?:raised )?to the (?:\w+ )?power"
+    r"|mod(?:ulo)?|choose)\b"
+)
+_RANGE = re.compile(
+    r"\s?[-–—~]\s?(?=\d)|\s(?:to|bis|a|à|до|至|or|oder|o|ou|или|of)\s?(?=[-+]?\s?[$€£¥]?\d)"
+    r"|\s?(?:から|至|到|或|或者|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)"
+)
+
+
+def goes_on(text: str, end: int) -> bool:
+    """Return whether what ends at ``end`` is but the first of several: the 10 of "10-12" and of "10 or 12"."""
+    return bool(_RANGE.match(text, end))
+
+
 LEADING_CHOICE = re.compile(
     r"(?:(?:so|then|option|choice|la|el|a|le|die|opción|opção|alternativa|lettre|lettera|letra|buchstabe|antwort"
     r"|opzione|вариант|pilihan|phương án|câu|ข้อ|विकल्प|选项|選項|选|選)\s*){0,2}\(?([B-HJ]|A(?!\s+(?!or\b|and\b|is\b"

@@ -81,6 +81,9 @@ UNITS: dict[str, Unit] = {
     name: Unit(dimension, Fraction(factor)) for (dimension, factor), names in _TABLE.items() for name in names.split()
 }
 
+POWERS = {"square": 2, "sq": 2, "cubic": 3}
+"""Words that stand before a unit."""
+
 CURRENCY = "$€£¥₹₩₽₫₺₱฿₪₦₴"
 """Signs of money, for a class of characters in a regular expression."""
 
@@ -89,39 +92,22 @@ CURRENCY_BEFORE = (
 )
 """What may stand for money before a number."""
 
-_POWERS = {"square": 2, "sq": 2, "cubic": 3}
 
-
-def unit_of(words: list[str], power: int = 1) -> Unit | None:
-    """Return the unit that ``words`` name, or None for words that name none we know.
+def unit_of(word: str, power: int = 1) -> Unit | None:
+    """Return the unit that a word names, such as ``centimeters``, or None for one that names none we know.
 
     Args:
-        words: what stands after a number, in lower case: ``["square", "centimeters"]``, ``["°"]``.
-        power: an exponent written after it, 2 in ``cm^2``.
+        word: what stands after a number.
+        power: its exponent, 2 in ``cm^2``.
     """
-    if words and words[0] in _POWERS:
-        power, words = _POWERS[words[0]], words[1:]
-    # "5 miles per hour" is not a length, so a unit stands alone.
-    unit = UNITS.get(words[0].strip(".")) if len(words) == 1 else None
+    unit = UNITS.get(word.lower().strip("."))
     if unit is None or power == 1:
         return unit
     return Unit(f"{unit.dimension}^{power}", unit.factor**power)
 
 
-def scale_of(words: list[str]) -> tuple[Fraction, list[str]]:
-    """Return the scale that ``words`` begin with, 1 where they begin with none, and the rest of them.
-
-    Args:
-        words: what stands after a number, in lower case: ``["million", "dollars"]``, ``["万元"]``.
-    """
-    scale, rest = Fraction(1), words
-    while rest and rest[0] not in UNITS:
-        first = rest[0].rstrip(".")
-        known = first if first in SCALES else ""
-        if not known and first[:1] >= "\u0e00":  # a script without spaces: 万元
-            known = next((first[:length] for length in (2, 1) if first[:length] in SCALES), "")
-        further = SCALES.get(known, Fraction(1))
-        if not known or (scale != 1 and (further < 1000 or scale < 100)):
-            break
-        scale, rest = scale * further, [first[len(known) :], *rest[1:]] if first != known else rest[1:]
-    return scale, rest
+def scale_of(word: str) -> str:
+    """Return the scale that a word is, or that it begins with in a script without spaces (万元); empty for none."""
+    word = word.lower()
+    lengths = (len(word), 2, 1) if word[:1] >= "\u0e00" else (len(word),)
+    return next((word[:length] for length in lengths if word[:length] in SCALES), "")
