@@ -26,7 +26,7 @@ from tests.records.reading import DATA, message_of, zstd_compress
 from tokur_cli.records.arrays import elements
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.reader import read_records
-from tokur_cli.records.streams import BoundedLines, open_input
+from tokur_cli.records.streams import bounded_lines, open_input
 
 calm = settings(deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 LINES = b'\xef\xbb\xbf{"a":1}\n{"b":"\xe2\x80\xa8"}\r\n\n  \n{"c":3}'
@@ -61,8 +61,7 @@ def test_open_input_reads_files_and_standard_input_in_every_form(form, tmp_path,
 @given(st.lists(st.sampled_from([b"a", b"\n", b"\r", b" ", b"\t", b"\xe2\x80\xa8", b"\x85", b"\x0b", b"\x00"])))
 def test_bounded_lines_split_at_line_feeds_alone(parts):
     data = b"".join(parts)
-    lines = BoundedLines(io.BytesIO(data), "in")
-    found = [(lines.number, line.removesuffix(b"\n")) for line in lines]
+    found = [(number, line.removesuffix(b"\n")) for number, line in bounded_lines(io.BytesIO(data))]
     expected = list(enumerate(data.split(b"\n"), start=1))
     assert found == (expected[:-1] if expected[-1][1] == b"" else expected)
 
@@ -116,7 +115,8 @@ class Trickle(io.RawIOBase):
 
 
 def elements_of(data, size=1, key=None):
-    return list(elements(io.BufferedReader(Trickle(data, size), 1), "in.json", key))
+    found = elements(io.BufferedReader(Trickle(data, size), 1), "in.json", key)
+    return [(name.removeprefix("in.json[").removesuffix("]"), text) for name, _, text in found]
 
 
 JSON_VALUES = st.recursive(
@@ -130,13 +130,13 @@ JSON_VALUES = st.recursive(
 @given(st.lists(JSON_VALUES, max_size=5), st.sampled_from([None, 1]), st.integers(1, 7))
 def test_elements_are_those_of_json(values, indent, size):
     found = elements_of(json.dumps(values, indent=indent).encode(), size)
-    assert [json.loads(text) for _, _, text in found] == values
-    assert [label for _, label, _ in found] == [str(index) for index in range(len(values))]
+    assert [json.loads(text) for _, text in found] == values
+    assert [label for label, _ in found] == [str(index) for index in range(len(values))]
     named = {str(index): value for index, value in enumerate(values)}
     of_object = elements_of(json.dumps(named, indent=indent).encode(), size)
-    assert {label: json.loads(text) for _, label, text in of_object} == named
+    assert {label: json.loads(text) for label, text in of_object} == named
     log = json.dumps({"a": values, "samples": values, "b": 1}).encode()
-    assert [json.loads(text) for _, _, text in elements_of(log, size, "samples")] == values
+    assert [json.loads(text) for _, text in elements_of(log, size, "samples")] == values
 
 
 def test_elements_of_a_truncated_or_broken_array_are_those_that_are_whole(tmp_path):

@@ -17,7 +17,7 @@ _IN_STRING = re.compile(rb'\\.|"', re.DOTALL)
 
 def elements(
     stream: io.BufferedReader, name: str, key: str | None = None, max_element: int = MAX_LINE
-) -> Iterator[tuple[int, str, bytes | None]]:
+) -> Iterator[tuple[str, int, bytes | None]]:
     """Read the elements of a JSON array, or the values of an object, with memory for one.
 
     Args:
@@ -27,8 +27,8 @@ def elements(
         max_element: the longest element in bytes.
 
     Yields:
-        (number of the line on which the element begins, its index or name, its text, None for one that is too long).
-        Whether that text is JSON is for the reader to see.
+        (the file's name with the element's index or name, the number of the line on which it begins, its text, None for
+        one that is too long). Whether that text is JSON is for the reader to see.
 
     Raises:
         TokurError: the text ends too early, or goes on after the end.
@@ -47,7 +47,7 @@ def elements(
             label = b""
         elif depth == wanted and is_wanted:
             if text != b"" or sign == b",":
-                yield line, label.decode("utf-8", "replace") or str(index), text
+                yield f"{name}[{label.decode('utf-8', 'replace') or index}]", line, text
                 index += 1
             if sign != b"," and key is not None:
                 return

@@ -40,7 +40,7 @@ def encode_value(value: Any, *, sort_keys: bool = False) -> bytes:
         return json.dumps(plain, separators=(",", ":"), sort_keys=sort_keys).encode("ascii")
 
 
-def parse_json(text: bytes | str) -> Any:
+def parse_json(text: bytes) -> Any:
     r"""Return the value of a JSON text in UTF-8; of the fields of one name, the last.
 
     Integers of any size keep their digits, and half of a character (``"\ud800"``) is read as it is: orjson would round
@@ -49,23 +49,18 @@ def parse_json(text: bytes | str) -> Any:
     Raises:
         ValueError: it is not JSON; it holds NaN, or a number that is too large, which JSON cannot say again.
     """
-    data = text.encode("utf-8") if isinstance(text, str) else text
-    if _DIGITS not in data.translate(_AS_ZEROS).replace(b"." + _DIGITS, b""):
+    if _DIGITS not in text.translate(_AS_ZEROS).replace(b"." + _DIGITS, b""):
         with suppress(orjson.JSONDecodeError):
-            return orjson.loads(data)
+            return orjson.loads(text)
     try:
-        return _DECODER.decode(data.decode("utf-8"))
+        return _DECODER.decode(text.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise ValueError(not_utf8(error)) from None
+        at = error.start
+        raise ValueError(f"is not UTF-8: byte 0x{text[at]:02x} at byte {at + 1} of the line") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"is not valid JSON: {error.msg} at column {error.pos + 1}") from None
     except RecursionError:
         raise ValueError("is nested too deeply to be read") from None
-
-
-def not_utf8(error: UnicodeDecodeError) -> str:
-    """Return what is wrong with a line that is not UTF-8."""
-    return f"is not UTF-8: byte 0x{error.object[error.start]:02x} at byte {error.start + 1} of the line"
 
 
 def json_type(value: Any) -> str:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-import jsonlines
-
 from tokur_cli.records.arrays import elements
-from tokur_cli.records.encoding import not_utf8, parse_json
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, Format, Given, recognise
 from tokur_cli.records.formats.base import Items, Note, RequestFile
@@ -24,7 +21,7 @@ from tokur_cli.records.streams import (
     BOM,
     MAX_LINE,
     STDIN,
-    BoundedLines,
+    bounded_lines,
     display_name,
     is_regular_file,
     open_input,
@@ -106,43 +103,32 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
         containers = (pair for form in FORMATS.values() for pair in form.containers)
         container = next((read for is_one, read in containers if is_one(head)), None)
         if container is not None:
-            named = container(stream, source, max_line, note)
+            rows = container(stream, source, max_line, note)
         elif _ROWS.match(head):
-            found = elements(stream, source, None, max_line)
-            named = ((f"{source}[{label}]", line, text) for line, label, text in found)
+            rows = elements(stream, source, None, max_line)
         else:
-            yield from _read_json_lines(stream, source, max_line)
-            return
-        for name, line, text in named:
+            rows = _json_lines(stream, source, max_line)
+        for name, line, text in rows:
             try:
                 yield RecordError(too_long(max_line), name, line) if text is None else Record.parse(text, name, line)
             except RecordError as error:
-                yield error
+                hint = _hint(text or b"") if (name, line) == (source, 1) else ""
+                yield RecordError(error.message + hint, name, line)
 
 
-def _read_json_lines(stream: io.BufferedReader, source: str, max_line: int) -> Items:
-    lines = BoundedLines(stream, source, max_line)
-    reader = jsonlines.Reader(lines, loads=parse_json)
-    while True:
-        try:
-            row: Any = reader.read(allow_none=True, skip_empty=True)
-            yield Record(row, source, lines.number, lines.size)
-        except EOFError:
-            return
-        except RecordError as error:
-            yield error
-        except jsonlines.InvalidLineError as error:
-            cause = error.__cause__
-            message = not_utf8(cause) if isinstance(cause, UnicodeDecodeError) else str(cause)
-            yield RecordError(message + (_hint(error.line) if lines.number == 1 else ""), source, lines.number)
+def _json_lines(stream: io.BufferedReader, source: str, max_line: int) -> Iterator[tuple[str, int, bytes | None]]:
+    for number, line in bounded_lines(stream, max_line):
+        text = line and line.removeprefix(BOM)  # files with one may have been put together
+        if text is None or text.strip():
+            yield source, number, text
 
 
-def _hint(line: str | bytes) -> str:
+def _hint(line: bytes) -> str:
     """Return the end of the message about a file's first line: what the file may be, and how it becomes JSON lines."""
-    if line.strip() == "{":
+    text = line.decode("utf-8", "replace").strip()
+    if text == "{":
         return "; each record is one line: jq -c . puts an object on one, jq -c '.results[]' each of the rows in it"
-    is_table = isinstance(line, str) and _CSV_HEADER.fullmatch(line.strip())
-    return "; CSV is read by a name that ends in .csv or .tsv" if is_table else ""
+    return "; CSV is read by a name that ends in .csv or .tsv" if _CSV_HEADER.fullmatch(text) else ""
 
 
 def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMapping, given: Given, note: Note) -> Items:

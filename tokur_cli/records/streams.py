@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any, cast
 
-from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.errors import TokurError
 
 STDIN = "-"
 BOM = b"\xef\xbb\xbf"
@@ -49,7 +49,7 @@ def open_input(path: str) -> io.BufferedReader:
             before was delivered).
     """
     name = display_name(path)
-    file = _open_file(path, name)
+    file = _open_stdin() if path == STDIN else _open_file(path)
     head = file.peek()
     if head.startswith(_GZIP):
         return io.BufferedReader(_Archive(file, "gzip", lambda: zlib.decompressobj(wbits=31), name), _BUFFER)
@@ -71,38 +71,19 @@ def open_zstd(compressed: IO[bytes], name: str) -> io.BufferedReader:
     return io.BufferedReader(_Archive(compressed, "zstd", new, name), _BUFFER)
 
 
-class BoundedLines:
-    r"""The lines of a stream, split at ``\n`` and at nothing else, with memory for one.
+def bounded_lines(stream: IO[bytes], max_line: int = MAX_LINE) -> Iterator[tuple[int, bytes | None]]:
+    r"""Yield each line's number, from 1, and its bytes; None of a line that is longer than ``max_line`` bytes.
 
-    Iterating raises a RecordError in the place of a line that is too long, and goes on with the next one.
-
-    Args:
-        stream: the bytes.
-        name: the file's name, for messages.
-        max_line: the longest line in bytes, without its ``\n``.
-
-    Attributes:
-        number: which line came last, from 1.
-        size: how long it was, in bytes.
+    Lines are split at ``\n`` and at nothing else, with memory for one.
     """
-
-    def __init__(self, stream: IO[bytes], name: str, max_line: int = MAX_LINE) -> None:
-        self.number = self.size = 0
-        self._stream, self._name, self._max = stream, name, max_line
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        line = self._stream.readline(self._max + 1)
-        if not line:
-            raise StopIteration
-        self.number, self.size = self.number + 1, len(line)
-        if len(line) > self._max and not line.endswith(b"\n"):
-            while (rest := self._stream.readline(_BUFFER)) and not rest.endswith(b"\n"):
-                pass
-            raise RecordError(too_long(self._max), self._name, self.number)
-        return line.removeprefix(BOM) if self.number == 1 else line
+    number = 0
+    while line := stream.readline(max_line + 1):
+        number += 1
+        is_whole = len(line) <= max_line or line.endswith(b"\n")
+        rest = b"" if is_whole else line
+        while rest and not rest.endswith(b"\n"):
+            rest = stream.readline(_BUFFER)
+        yield number, line if is_whole else None
 
 
 def too_long(max_line: int) -> str:
@@ -111,23 +92,25 @@ def too_long(max_line: int) -> str:
     return f"is longer than {size}: raise --set max_line to read it"
 
 
-def _open_file(path: str, name: str) -> io.BufferedReader:
-    if path == STDIN:
-        if sys.stdin is None or sys.stdin.closed:
-            raise TokurError(f"{name}: standard input is closed: give a file instead")
-        try:
-            # A thread may wait for it when the process ends, which must not find the buffer of sys.stdin locked
-            return open(sys.stdin.fileno(), "rb", closefd=False)
-        except io.UnsupportedOperation:  # no file of the system
-            return io.BufferedReader(cast(io.RawIOBase, sys.stdin.buffer))
+def _open_stdin() -> io.BufferedReader:
+    if sys.stdin is None or sys.stdin.closed:
+        raise TokurError("<stdin>: standard input is closed: give a file instead")
+    try:
+        # A thread may wait for it when the process ends, which must not find the buffer of sys.stdin locked
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except io.UnsupportedOperation:  # no file of the system
+        return io.BufferedReader(cast(io.RawIOBase, sys.stdin.buffer))
+
+
+def _open_file(path: str) -> io.BufferedReader:
     try:
         return open(path, "rb")
     except IsADirectoryError:
-        raise TokurError(f"{name}: is a directory: give a file in it") from None
+        raise TokurError(f"{path}: is a directory: give a file in it") from None
     except FileNotFoundError:
-        raise TokurError(f"{name}: there is no such file") from None
+        raise TokurError(f"{path}: there is no such file") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise TokurError(f"{name}: cannot be opened: {getattr(error, 'strerror', None) or error}") from None
+        raise TokurError(f"{path}: cannot be opened: {getattr(error, 'strerror', None) or error}") from None
 
 
 class _Archive(io.RawIOBase):

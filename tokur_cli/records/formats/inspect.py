@@ -152,8 +152,8 @@ def _samples_of_log(
     """Yield the samples of a ``.json`` log."""
     if _STARTED.match(stream.peek()):
         note(f"{source}: {_UNFINISHED}")
-    for line, index, text in elements(stream, source, "samples", max_line):
-        yield f"{source}[{index}]", line, text and _without_constants(text)
+    for name, line, text in elements(stream, source, "samples", max_line):
+        yield name, line, text and _without_constants(text)
 
 
 def _samples_of_archive(
