@@ -59,8 +59,8 @@ def test_generate_scoring_in_the_same_run_gives_the_same_bytes(run_tokur, tiny_f
 
 @pytest.mark.slow
 def test_generate_with_workers_gives_the_bytes_of_one_process(run_tokur, tiny_folder, tmp_path):
-    rows = [{**row, "id": None} if row["level"] % 7 == 0 else row for row in questions(60)]
-    asked = write_lines(tmp_path / "in.jsonl", [*rows[:40], b"broken\n", *rows[40:]])
+    rows = [{**row, "id": None} if row["level"] % 7 == 0 else row for row in questions(24)]
+    asked = write_lines(tmp_path / "in.jsonl", [*rows[:16], b"broken\n", *rows[16:]])
     command = ["generate", asked, "-m", tiny_folder, "-n", "3", *SAMPLED, "--score", "--dtype", "float32"]
     command += ["--skip-invalid", "-o"]
     assert run_tokur(*command, tmp_path / "one.jsonl")[0] == 3

@@ -38,12 +38,12 @@ def test_pool_a_node_that_is_lost_costs_its_tasks_time_and_workers_without_a_pla
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     node = cluster.add_node(num_cpus=1)
     try:
-        with pool_of(2, Fake(seconds=0.05), cluster=cluster.address) as pool:
-            for number, (task, outcomes) in enumerate(pool.map(range(400), lost)):
+        with pool_of(2, Fake(seconds=0.02), cluster=cluster.address) as pool:
+            for number, (task, outcomes) in enumerate(pool.map(range(200), lost)):
                 assert (task, next(outcomes)) == (number, number)
                 if number == 50:
                     cluster.remove_node(node, allow_graceful=False)
-            assert number == 399
+            assert number == 199
         capfd.readouterr()
         with pool_of(2, Fake(), cluster=cluster.address) as pool:
             assert [task for task, _ in run(pool, range(10))] == list(range(10))

@@ -61,7 +61,7 @@ def said(err):
 @pytest.mark.slow
 def test_workers_killed_at_two_moments_leave_the_bytes_of_one_process(run_tokur, tiny_folder, tmp_path, temporary):
     rng = random.Random(0)
-    given = write_lines(tmp_path / "in.jsonl", records(1200))
+    given = write_lines(tmp_path / "in.jsonl", records(700))
     run_tokur("score", given, "-m", tiny_folder, "-o", tmp_path / "one.jsonl", *SMALL_BATCHES)
     process = start(
         ["score", given, "-m", tiny_folder, "--workers", 2, *SMALL_BATCHES, "-o", tmp_path / "two.jsonl"],
