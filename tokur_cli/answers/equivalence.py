@@ -25,7 +25,7 @@ from typing import Any
 
 from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical, name_of
 from tokur_cli.answers.numbers import Number
-from tokur_cli.answers.symbolic import OUT_OF_LIMITS, WorkerPool
+from tokur_cli.answers.symbolic import WorkerPool
 
 
 class Outcome(str, Enum):
@@ -55,7 +55,7 @@ class Outcome(str, Enum):
         return self is Outcome.CORRECT if self in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.NO_ANSWER) else None
 
 
-_OUTCOMES = {True: Outcome.CORRECT, "unparsable": Outcome.UNPARSABLE_REFERENCE, OUT_OF_LIMITS: Outcome.TIMEOUT}
+_OUTCOMES = {True: Outcome.CORRECT, "unparsable": Outcome.UNPARSABLE_REFERENCE, None: Outcome.TIMEOUT}
 """What the replies of workers mean; all else is ``INCORRECT``."""
 
 _FOREIGN_WORD = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u1fff\u3040-\ud7ff]")
@@ -67,7 +67,7 @@ MIN_PLACES = 6
 """From how many decimals on a decimal may stand for the number that it abbreviates."""
 
 _MIN_SIGNIFICAND = 10**5
-_REMEMBERED = 100_000  # symbolic comparisons; then all are forgotten
+_REMEMBERED = 100_000  # replies of workers; then all are forgotten
 
 
 def numbers_equal(first: Number, second: Number) -> bool:
@@ -165,13 +165,10 @@ class Equivalence:
         Args:
             pairs: the texts of reference and answer, as extracted.
         """
-        return self.compare_canonical([(canonical(reference), canonical(answer)) for reference, answer in pairs])
-
-    def compare_canonical(self, pairs: Sequence[tuple[Canonical, Canonical]]) -> list[Outcome]:
-        """Compare answers that are in canonical form already, as ``compare`` does."""
         outcomes: list[Outcome | None] = []
         asked: list[tuple[str, ...]] = []
-        for reference, answer in pairs:
+        for texts in pairs:
+            reference, answer = map(canonical, texts)
             same = compare_cheaply(reference, answer)
             outcomes.append(None if same is None else Outcome.CORRECT if same else Outcome.INCORRECT)
             if same is None:  # of a choice, what stands beside its letter
@@ -179,20 +176,16 @@ class Equivalence:
         replies = iter(self._ask(asked))
         return [_OUTCOMES.get(next(replies), Outcome.INCORRECT) if one is None else one for one in outcomes]
 
-    def fingerprints(self, answers: Sequence[Canonical]) -> list[str | None]:
-        """Return a text for each answer, different for answers that are not the same; None where there is none.
+    def fingerprints(self, answers: Sequence[str]) -> dict[str, str]:
+        """Return for each expression a text that equal ones share, where it has one; math-verify reads each once."""
+        found = self._ask([("fingerprint", canonical(answer).latex) for answer in answers])
+        return {answer: fingerprint for answer, fingerprint in zip(answers, found, strict=True) if fingerprint}
 
-        Args:
-            answers: expressions; math-verify reads each once.
-        """
-        found = self._ask([("fingerprint", answer.latex) for answer in answers])
-        return [None if reply == OUT_OF_LIMITS else reply for reply in found]
-
-    def _ask(self, asked: Sequence[tuple[str, ...]]) -> list[Any]:
-        """Return the replies to all questions; only those not yet known go to the workers."""
-        unknown = [key for key in dict.fromkeys(asked) if key not in self._known]
+    def _ask(self, requests: Sequence[tuple[str, ...]]) -> list[Any]:
+        """Return the replies to all requests; only those not yet known go to the workers."""
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        unknown = [request for request in dict.fromkeys(requests) if request not in self._known]
         if unknown:
-            if len(self._known) > _REMEMBERED:
-                self._known = {key: self._known[key] for key in asked if key in self._known}
             self._known.update(zip(unknown, self._workers.map(unknown), strict=True))
-        return [self._known[key] for key in asked]
+        return [self._known[request] for request in requests]

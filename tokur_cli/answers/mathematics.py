@@ -1,46 +1,67 @@
-"""What math-verify and sympy say of answers; imported in worker processes alone, see ``symbolic``."""
+"""What math-verify and sympy say of answers, in the worker processes of ``symbolic``, which alone import this."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import re
+import resource
+import signal
+import sys
 from typing import Any
 
 import math_verify
 import sympy
 
+PATIENCE = 12.0
+"""By the clock a request may take this many times its processor time: a busy machine lets a worker wait."""
+
 _TARGETS = (math_verify.LatexExtractionConfig(boxed_match_priority=0), math_verify.ExprExtractionConfig())
+_IMAGINARY_UNIT = re.compile(r"(?<![A-Za-z\\_])i(?![A-Za-z])(\s*\^)?")
+_NAMES_I = re.compile(r"\s*i\s*=|[<>]|\\(?:le|ge|ne|in|sum|prod)(?![A-Za-z])")
+"""What makes a variable of ``i``: i = 5 names it, i < 5 is about a real number."""
+
+
+def serve(seconds: float, memory_bytes: int) -> None:
+    """Answer requests until standard input ends; see ``WorkerPool`` for the limits.
+
+    The kernel's timers end the process (the default action of SIGPROF and SIGALRM) where a request takes its processor
+    time, or far longer by the clock: nobody else has to watch it, and it cannot outlive a killed parent by more.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    replies = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # what a library prints goes nowhere
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":  # macOS does not enforce RLIMIT_AS: there the time limit alone bounds a comparison
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    replies.write(b'"ready"\n')
+    for line in sys.stdin.buffer:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.setitimer(signal.ITIMER_REAL, seconds * PATIENCE)
+        name, *texts = json.loads(line)
+        reply = {"verify": verify, "fingerprint": fingerprint}[name](*texts)
+        # math-verify swallows MemoryError here and there; its False is then worth nothing.
+        if not reply and sys.platform == "linux" and _peak_memory() > 0.9 * memory_bytes:
+            raise MemoryError
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        replies.write(json.dumps(reply).encode() + b"\n")
+
+
+def _peak_memory() -> int:
+    with open("/proc/self/status", "rb") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(b"VmPeak"))
 
 
 def _parse(latex: str) -> list[Any]:
     """Return what math-verify reads in ``latex``: sympy objects, without its fallback to the bare text."""
+    if not _NAMES_I.search(latex):
+        # math-verify reads a variable in 9i and 9 i, and loses the exponent of I^2
+        latex = _IMAGINARY_UNIT.sub(lambda unit: "{I}^" if unit[1] else "I", latex)
     text = f"\\boxed{{{latex}}}"
     found: list[Any] = math_verify.parse(text, _TARGETS, fallback_mode="no_fallback", parsing_timeout=None)
-    try:
-        return [_with_imaginary_unit(expression) for expression in found]
-    except MemoryError:
-        raise
-    except Exception:  # what sympy cannot build is not read, as in math-verify's own parser
-        return []
-
-
-def _with_imaginary_unit(expression: Any) -> Any:
-    """Return an expression with ``i`` as the imaginary unit; math-verify reads two variables in ``9i`` and ``9 i``."""
-    if not isinstance(expression, (sympy.Basic, sympy.MatrixBase)):
-        return expression
-    unit = {symbol: sympy.I for symbol in expression.free_symbols if str(symbol) == "i"}
-    if not unit:
-        return expression
-    if hasattr(expression, "_unsorted_args"):  # math-verify's sets and chains keep the order as written
-        elements = [_with_imaginary_unit(element) for element in expression._unsorted_args]
-        if not isinstance(expression, sympy.And):
-            return type(expression)(*elements)
-        expression._unsorted_args = elements  # a chain made anew would drop the equations that are true
-        return expression
-    if isinstance(expression, sympy.Eq) and expression.lhs not in unit:
-        return sympy.Eq(expression.lhs.xreplace(unit), expression.rhs.xreplace(unit), evaluate=False)
-    if isinstance(expression, sympy.logic.boolalg.Boolean):  # i < 5 is about a real number, i = 5 names it
-        return expression
-    return expression.xreplace(unit)
+    return found
 
 
 def verify(gold: str, answer: str) -> bool | str:
@@ -110,9 +131,9 @@ def _unequal(first: Any, second: Any) -> bool:
     return not all(map(_is_zero, (first - second).evalf(50).as_real_imag()))
 
 
-def _is_zero(part: Any) -> bool:
+def _is_zero(real: Any) -> bool:
     """Return whether a real number is zero, or as far as sympy can tell: its digits are then of precision 1."""
-    return part == 0 or getattr(part, "_prec", 0) == 1
+    return real == 0 or getattr(real, "_prec", 0) == 1
 
 
 def _gives_value(expression: Any) -> bool:
@@ -124,29 +145,28 @@ def _gives_value(expression: Any) -> bool:
     return not (unsolved or (expression.rhs == 0 and expression.lhs.is_Add))
 
 
-def fingerprint(text: str) -> str | None:
-    """Return a text that equal expressions share, see ``_print``; None for what math-verify or sympy cannot read."""
-    found = _parse(text)
+def fingerprint(latex: str) -> str | None:
+    """Return a text that equal expressions share; None for what math-verify or sympy cannot read.
+
+    It is ``@`` and the value of an expression, which decides by itself, or the values of a list or interval, sorted;
+    these say which answers are worth comparing.
+    """
+    found = _parse(latex)
+    if not found:
+        return None
+    expression = found[0]
+    if isinstance(expression, sympy.Eq) and isinstance(expression.lhs, sympy.Symbol):
+        expression = expression.rhs  # a name on one side alone is not compared
     try:
-        return _print(found[0]) if found else None
+        if isinstance(expression, sympy.Expr):
+            return f"@{_digits(expression)}"
+        with contextlib.suppress(ValueError):
+            return f"list {sorted(map(_digits, _values(expression)))}"
+        return "relation"
     except MemoryError:
         raise
     except Exception:  # sympy raises anything at all on expressions that make no sense, such as 1/0 < x
         return None
-
-
-def _print(expression: Any) -> str:
-    """Return ``@`` and the value of an expression, or the prints of a list's elements, sorted.
-
-    Only a fingerprint that begins with ``@`` decides by itself; others say which answers are worth comparing.
-    """
-    if isinstance(expression, sympy.Eq) and isinstance(expression.lhs, sympy.Symbol):
-        return _print(expression.rhs)  # a name on one side alone is not compared
-    if isinstance(expression, sympy.Expr):
-        return f"@{_digits(expression)}"
-    with contextlib.suppress(ValueError):
-        return f"list {sorted(map(_digits, _values(expression)))}"
-    return "relation"
 
 
 def _digits(expression: Any) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tokur_cli import __version__
-from tokur_cli.answers.classes import AnswerClasses, answer_classes
+from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Outcome
 from tokur_cli.answers.grading import UNLABELLED, Labelled, is_code
 from tokur_cli.commands.options.labels import LabelOptions
@@ -176,14 +176,14 @@ class _Selection:
             drawn, duplicates = gathered.without_duplicates()
             self.notes.look_at(question.name, drawn, duplicates)
             classes = answer_classes([response.answer for response in drawn], labelling.equivalence)
-            choice = choose([response.confidence for response in drawn], classes.labels, self.rule)
+            choice = choose([response.confidence for response in drawn], classes, self.rule)
             certainty, answers = self._certainty(question, drawn, choice)
             self.questions, self.answered = self.questions + 1, self.answered + answers
             correct = _correct(question.references, drawn, gathering, labelling)
             if question.references or any(label is not None for label in correct):
                 pairs = zip(correct, drawn, strict=True)
                 self.unmarked += sum(label is False and response.is_unmarked for label, response in pairs)
-                self.accuracy.add(correct, classes.labels, choice.chosen if choice else None, answers=answers)
+                self.accuracy.add(correct, classes, choice.chosen if choice else None, answers=answers)
             if choice is None:
                 self.invalid.skip_or_raise(self._nothing_kept(question))
             if self.options.records:
@@ -270,12 +270,12 @@ def _correct(
 
 
 def _verdicts(
-    drawn: list[Candidate], classes: AnswerClasses, choice: Choice | None, answers: bool
+    drawn: list[Candidate], classes: list[str | None], choice: Choice | None, answers: bool
 ) -> dict[int, dict[str, Any]]:
     """Return what became of the drawn responses, by where their text is."""
     verdicts = [_verdict(response, drawn=True) for response in drawn]
-    for verdict, label in zip(verdicts, classes.labels, strict=True):
-        verdict["class"] = None if label is None else classes.representatives[label]
+    for verdict, label in zip(verdicts, classes, strict=True):
+        verdict["class"] = label
     if choice is not None:
         for rank, index in enumerate(choice.ranking, start=1):
             verdicts[index]["rank"] = rank

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 
@@ -75,7 +75,7 @@ def _overtakes(leading: int, other: int) -> float:
     return float(betainc(leading + 1.0, other + 1.0, 0.5))
 
 
-def fewest_settled(labels: Sequence[int | None], level: float, most: int) -> int:
+def fewest_settled(labels: Sequence[Hashable], level: float, most: int) -> int:
     """Return the fewest responses that may settle the vote, if these are the first and all others agree with it.
 
     It is at most n where the n given settle it themselves, and more than ``most`` where not even so many may.
@@ -88,7 +88,7 @@ def fewest_settled(labels: Sequence[int | None], level: float, most: int) -> int
     given = Counter(label for label in labels if label is not None)
     leading = max(given, key=given.__getitem__, default=0)
     drawn = [*labels, *[leading] * (most - len(labels))]
-    votes: Counter[int] = Counter()
+    votes: Counter[Hashable] = Counter()
     for count, label in enumerate(drawn, start=1):
         if label is not None:
             votes[label] += 1
@@ -99,7 +99,7 @@ def fewest_settled(labels: Sequence[int | None], level: float, most: int) -> int
 
 def stopping(
     question: ArrayLike,
-    classes: Sequence[int | None],
+    classes: Sequence[Hashable],
     correct: ArrayLike,
     length: ArrayLike,
     size: int,
@@ -113,7 +113,7 @@ def stopping(
 
     Args:
         question: (R,) which question each response belongs to.
-        classes: (R,) number of the answer's class among those of its question; None for no answer.
+        classes: (R,) the answer's class among those of its question; None for no answer.
         correct: (R,) 1 or 0, NaN where that is not known: such a question is left out.
         length: (R,) tokens of each response, NaN where that is not known.
         size: N.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +56,7 @@ class Scaling:
 
 def scaling(
     question: ArrayLike,
-    classes: Sequence[int | None],
+    classes: Sequence[Hashable],
     correct: ArrayLike,
     confidences: Mapping[str, ArrayLike],
     sizes: Sequence[int],
@@ -69,7 +69,7 @@ def scaling(
 
     Args:
         question: (R,) which question each response belongs to; a question's responses in order of their sample.
-        classes: (R,) number of the answer's class among those of its question; None for no answer.
+        classes: (R,) the answer's class among those of its question; None for no answer.
         correct: (R,) 1 or 0, NaN where that is not known.
         confidences: for each score (R,), not finite where a response has none.
         sizes: the values of N.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from tokur_cli.selection.voting import majority_accuracy
 
@@ -29,7 +29,7 @@ class SelectionAccuracy:
         self._has_answers = False
 
     def add(
-        self, correct: Sequence[bool | None], labels: Sequence[int | None], chosen: int | None, *, answers: bool = True
+        self, correct: Sequence[bool | None], labels: Sequence[Hashable], chosen: int | None, *, answers: bool = True
     ) -> None:
         """Count a question.
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
@@ -97,7 +97,7 @@ class ClassVotes:
         best: its most confident response.
     """
 
-    label: int | None
+    label: Hashable
     votes: int
     weight: float
     best: int
@@ -152,7 +152,7 @@ def parse_keep(text: str) -> Keep:
     return Keep(fraction, int(number) if comma else 1)
 
 
-def choose(confidences: Sequence[float | None], labels: Sequence[int | None], rule: Rule) -> Choice | None:
+def choose(confidences: Sequence[float | None], labels: Sequence[Hashable], rule: Rule) -> Choice | None:
     """Choose among the responses to one question.
 
     Args:
@@ -174,7 +174,7 @@ def choose(confidences: Sequence[float | None], labels: Sequence[int | None], ru
     if not kept:
         return None
     weights = _weights(kept, [confidence for confidence, _ in scored[: len(kept)]], labels, rule)
-    members: dict[int | None, list[int]] = {}
+    members: dict[Hashable, list[int]] = {}
     for index in kept:
         members.setdefault(labels[index], []).append(index)
     # fsum rounds once; what sum does depends on Python's version
@@ -187,7 +187,7 @@ def choose(confidences: Sequence[float | None], labels: Sequence[int | None], ru
 
 
 def _weights(
-    kept: Sequence[int], confidences: Sequence[float], labels: Sequence[int | None], rule: Rule
+    kept: Sequence[int], confidences: Sequence[float], labels: Sequence[Hashable], rule: Rule
 ) -> dict[int, float]:
     """Return the weights of the kept responses, given in the order of the ranking."""
     if rule.method == "wbon":
@@ -209,7 +209,7 @@ def weigh(confidences: Sequence[float], how: Weight) -> list[float]:
     return weights
 
 
-def majority_accuracy(labels: Sequence[int | None], correct: Sequence[float]) -> float:
+def majority_accuracy(labels: Sequence[Hashable], correct: Sequence[float]) -> float:
     """Return the accuracy of the plain majority of N ≥ 1 responses, without any score.
 
     A tie counts at its expectation: k correct of m tied classes are k/m. A missing answer has no vote; where no

@@ -25,9 +25,9 @@ def samples_of(run: Columns) -> list[Indices]:
     return np.split(order, np.flatnonzero(np.diff(np.array(run.question)[order])) + 1)
 
 
-def classes_of(run: Columns, places: Indices, equivalence: Equivalence) -> list[int | None]:
-    """Return the number of the class of each sample's answer among those of its question, None for no answer."""
-    return answer_classes([run.answer[place] for place in places], equivalence).labels
+def classes_of(run: Columns, places: Indices, equivalence: Equivalence) -> list[str | None]:
+    """Return the class of each sample's answer among those of its question, None for no answer."""
+    return answer_classes([run.answer[place] for place in places], equivalence)
 
 
 def by_question(runs: Sequence[Columns]) -> list[Columns]:

@@ -127,7 +127,7 @@ class UntilSettled:
                 break
             question.answers.append(self._answer(poll, question.responses[sample].text))
         counted = len(question.answers)
-        settled = fewest_settled(answer_classes(question.answers, self._equivalence).labels, self._level, most)
+        settled = fewest_settled(answer_classes(question.answers, self._equivalence), self._level, most)
         if settled <= counted or counted >= most:
             del self._open[poll.index]
             counting = [question.responses[sample] for sample in range(len(poll.written), min(settled, counted))]
