@@ -34,7 +34,7 @@ def plain(text):
 def test_help_short_fits_a_screen_and_the_whole_one_has_every_option(help_of, name):
     short = help_of(name, "-h")
     assert len(short.splitlines()) <= 45
-    assert all(f"tokur {name} " in example for example in COMMANDS[name].brief.examples)
+    assert all(f"tokur {name} " in example for example in COMMANDS[name].examples)
     for columns in (60, 80):
         text = help_of(name, "--help", columns=columns)
         assert max(map(len, text.splitlines())) <= columns
@@ -63,7 +63,7 @@ def test_help_has_examples_that_work_one_after_the_other(tmp_path, programs, roo
     path = f"{programs}:{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "TOKUR_MODEL": str(roomy_folder), "OMP_NUM_THREADS": "1"}
     for name in ("perturb", "generate", "score", "select", "evaluate", "heatmap"):
-        for example in COMMANDS[name].brief.examples:
+        for example in COMMANDS[name].examples:
             script = example.replace("tokur generate", "tokur generate --max-new-tokens 9")
             command = ["bash", "-o", "pipefail", "-c", script]
             done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)

@@ -4,12 +4,14 @@ from dataclasses import make_dataclass
 from typing import Annotated
 
 import pytest
-from typer import Option
+from typer import Option, Typer
+from typer.main import get_command
 
 from tests.helpers import parsed, write_lines
 from tokur_cli import Tokur
+from tokur_cli.app import register
 from tokur_cli.app.commands import evaluate, generate, heatmap, perturb, score, select
-from tokur_cli.app.groups import Groups, parser_of
+from tokur_cli.app.groups import Groups
 from tokur_cli.app.python import filled
 from tokur_cli.commands.options.marks import Relation, marks_of, names_of
 from tokur_cli.engine.posterior.settings import SETTINGS
@@ -72,12 +74,13 @@ def test_option_takes_one_place(run_tokur, tiny_folder, tmp_path, capfd):
         """Ask."""
         seen.append(group)
 
-    parser, _ = parser_of(ask)
+    register(alone := Typer(add_completion=False), ask)
+    parser = get_command(alone)
     parser.main(["--dummy", "4"], standalone_mode=False)
     with pytest.raises(SystemExit):
         parser.main(["--help"])
     assert "A dummy." in capfd.readouterr().out
-    assert [*seen, filled(ask, {"dummy": 5})["group"]] == [group(4), group(5)]
+    assert [*seen, filled(parser, {"dummy": 5})["group"]] == [group(4), group(5)]
     path = write_lines(tmp_path / "in.jsonl", [{"question": "Why?", "response": "So."}])
     code, out, err = run_tokur("score", path, "-m", tiny_folder, "--rank", 3)
     assert code == 0, err

@@ -84,7 +84,7 @@ def test_python_refuses_another_model_in_a_call_and_a_single_record():
         Tokur("none").generate([], samples=2)
     with pytest.raises(UsageError, match="no option output from Python; there are: model, adapter"):
         Tokur(output="file")
-    with pytest.raises(UsageError, match="no backend vllm"):
+    with pytest.raises(UsageError, match="no option backend from Python"):
         Tokur(backend="vllm", sampling="shared")
     with pytest.raises(UsageError, match="give a list of records"):
         list(Tokur("none").score(ROWS[0]))

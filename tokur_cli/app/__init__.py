@@ -5,16 +5,19 @@ The work is in ``tokur_cli.commands``, imported when it is asked for.
 
 from __future__ import annotations
 
+import functools
+import re
 import sys
 from collections.abc import Callable
+from inspect import Parameter, Signature, getdoc
 from typing import Annotated, Any
 
 import typer
 
 from tokur_cli import __version__
 from tokur_cli.app.commands import evaluate, generate, heatmap, perturb, score, select
-from tokur_cli.app.groups import with_groups
-from tokur_cli.app.help import SETTINGS, Brief, Command, Group
+from tokur_cli.app.groups import Groups
+from tokur_cli.app.help import SETTINGS, Command, Group
 from tokur_cli.commands.shared.errors import claim_standard_streams, reporting, say
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
@@ -39,9 +42,7 @@ def _print_version(context: typer.Context, asked: bool) -> None:
 def tokur(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", metavar="", callback=_print_version, is_eager=True, help="Print the version and stop."
-        ),
+        typer.Option("--version", metavar="", callback=_print_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Where in this answer is the model unsure, and which of these answers should I trust?
@@ -50,45 +51,70 @@ def tokur(
     """
 
 
-def _register(command: Callable[..., None], short_help: str, *examples: str) -> None:
-    """Make a function a command; ``short_help`` names the options that its short help has."""
-    brief = Brief(examples, [f"--{name}" for name in short_help.split()])
-    run, groups = with_groups(command)
-    app.command(cls=type("Command", (Command,), {"brief": brief, "words": staticmethod(groups.words)}))(run)
+def register(commands: typer.Typer, command: Callable[..., None], short_help: str = "", *examples: str) -> None:
+    """Make a function a command with an option for each field of its groups; its errors are reported, not raised.
+
+    Args:
+        commands: what it joins.
+        command: takes the filled groups.
+        short_help: the names of the options that its short help has.
+        examples: command lines that work as they stand where the repository is checked out.
+    """
+    groups = Groups(command)
+
+    @functools.wraps(command)
+    def run(context: typer.Context, **_: Any) -> None:
+        with reporting(command.__name__):
+            command(**groups.fill(context))
+
+    # Lines break where the terminal's do, not where the docstring's do
+    run.__doc__ = "\n\n".join(" ".join(part.split()) for part in (getdoc(command) or "").split("\n\n"))
+    context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    vars(run)["__signature__"] = Signature([context, *groups.parameters])
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (context, *groups.parameters)}
+    chosen = [f"--{name}" for name in short_help.split()]
+    members = {"groups": groups, "chosen": chosen, "examples": examples}
+    commands.command(cls=type("Command", (Command,), members), short_help=re.split(r"(?<=[.?]) ", run.__doc__)[0])(run)
 
 
-_register(
+register(
+    app,
     perturb,
     "model output calibrate sweep limit sigma rank draws targets layers seed",
     "tokur perturb --calibrate samples/responses.jsonl --limit 16 -o posterior",
     "tokur perturb --sweep 0.03,0.1,0.3 samples/responses.jsonl --limit 16",
 )
-_register(
+register(
+    app,
     generate,
     "question model samples temperature top-p max-new-tokens stop stop-at seed template score guide workers output "
     "resume",
     'tokur generate --question "What is 7 × 8?" --score | tokur heatmap',
     "head -n 8 samples/questions.jsonl | tokur generate -n 4 --temperature 0.8 > responses.jsonl",
 )
-_register(
+register(
+    app,
     score,
     "model scores draws sigma posterior estimator steps alternatives no-tokens calibration dtype output resume",
     "tokur score samples/responses.jsonl > scored.jsonl",
     "head -n 8 samples/responses.jsonl | tokur score --scores eu,ll_sum,p_true",
 )
-_register(
+register(
+    app,
     select,
     "by keep method weight abstain certificate label-field answer records output skip-invalid",
     "tokur select scored.jsonl > selected.jsonl",
     "tokur select scored.jsonl --by ll_sum --method wbon > selected.jsonl",
 )
-_register(
+register(
+    app,
     evaluate,
     "scores versus group-by level scaling label-field answer fit certify plot as output",
     "tokur evaluate scored.jsonl",
     "tokur evaluate scored.jsonl --scores eu,ll_sum,neg_length --versus ll_sum",
 )
-_register(
+register(
+    app,
     heatmap,
     "score range id sample only by limit compare html svg theme detail",
     "tokur heatmap scored.jsonl --limit 3",

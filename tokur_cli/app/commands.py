@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,38 +17,28 @@ from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.marks import Excludes, Needs, Reads
 from tokur_cli.commands.options.model import BackendOptions, DecodingOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.perturb import PerturbOptions
-from tokur_cli.commands.options.scoring import (
-    BaselineOptions,
-    PosteriorOptions,
-    SamplingOptions,
-    ScoringOptions,
-)
+from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, SamplingOptions, ScoringOptions
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
 
-if TYPE_CHECKING:
-    from tokur_cli.commands.session.work import Work
-
 _FORMS = (
     "- or nothing: standard input. Also .csv, .tsv, .parquet, .arrow, compressed files, hf:NAME:SPLIT, a saved data "
     "set, gym:TASK?size=N."
 )
 _INPUT = Reads(lambda given: [given] if isinstance(given, str) else given or [STDIN])
-ScoredResponses = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of scored responses; {_FORMS}")]
-Responses = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of responses; {_FORMS}")]
-Questions = Annotated[str | None, _INPUT, typer.Argument(help=f"JSONL of questions; {_FORMS}")]
+Records = Annotated[str | None, _INPUT, typer.Argument(help=f"JSON lines; {_FORMS}")]
 ScoredFiles = Annotated[
     list[str] | None,
     _INPUT,
-    typer.Argument(help=f"JSONL of scored records; {_FORMS} Several files are several runs: mean ± deviation."),
+    typer.Argument(help=f"JSON lines; {_FORMS} Several files are several runs: mean ± deviation."),
 ]
 TrialResponses = Annotated[
     str | None,
     _INPUT,
-    typer.Argument(help="JSONL of responses to try strengths on; - for standard input."),
+    typer.Argument(help="Responses to try strengths on; - for standard input."),
     Needs("--sweep", "--calibrate"),
 ]
 _OF_MODEL = Excludes("--from-logprobs")
@@ -71,10 +61,10 @@ def perturb(
     *,
     responses: TrialResponses = None,
     model: ModelOptions,
-    posterior: Annotated[PosteriorOptions, Without("folder", "sigma")],
+    posterior: Annotated[PosteriorOptions, Without(("folder", "sigma"))],
     options: PerturbOptions,
     sampling: SamplingOptions,
-    labels: Annotated[LabelOptions, Without("allow_code_execution", "unsafe_code_execution")],
+    labels: Annotated[LabelOptions, Without(("allow_code_execution", "unsafe_code_execution"))],
     prompts: PromptOptions,
     source: InputOptions,
 ) -> None:
@@ -82,18 +72,17 @@ def perturb(
 
     Writes a record for each perturbed matrix; with --sweep or --calibrate, for each strength that was tried.
     """
-    tries = options.sweep is not None or options.calibrate is not None
     from tokur_cli.commands.perturb.command import perturb as run
     from tokur_cli.commands.shared.prompts import PromptForm
 
     scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=options.first_sigma))
-    source_of_trials = replace(source, path=input_path(responses)) if tries else None
-    run(model, PromptForm(prompts), scoring, source_of_trials, options, labels)
+    source = replace(source, path=input_path(responses) if options.tries else STDIN)
+    run(model, PromptForm(prompts), scoring, source, options, labels)
 
 
 def generate(
     *,
-    questions: Questions = None,
+    questions: Records = None,
     question: Annotated[
         str | None,
         typer.Option("--question", metavar="TEXT", help="Ask this, in place of a file.", rich_help_panel="Input"),
@@ -116,7 +105,7 @@ def generate(
     workers: WorkerOptions,
     target: Annotated[ResumableOutput, Excludes("--over=samples", but=("path", "force", "dry_run"))],
     prompts: PromptOptions,
-    source: Annotated[InputOptions, Without("response_field", "requests")],
+    source: Annotated[InputOptions, Without(("response_field", "requests"))],
 ) -> None:
     """Generate N responses to each question with the mean weights. Score takes the records as they are.
 
@@ -129,13 +118,14 @@ def generate(
     decoding = decoding.together(engine, guided.guidance, posterior.seed)
     scoring = scoring.together(engine, posterior, baselines)
     from tokur_cli.commands.generate.command import GenerateWork
+    from tokur_cli.commands.session.run import run
 
-    _carry_out(GenerateWork.of(model, prompts, decoding, scoring, score=score), source, workers, target)
+    run(source, target, workers, GenerateWork.of(model, prompts, decoding, scoring, score=score))
 
 
 def score(
     *,
-    responses: Responses = None,
+    responses: Records = None,
     model: Annotated[ModelOptions, _OF_MODEL, _OF_TRANSFORMERS],
     engine: BackendOptions,
     posterior: Annotated[PosteriorOptions, _OF_MODEL, Excludes("--posterior", but=_BESIDE_KEPT)],
@@ -166,15 +156,15 @@ def score(
         score_logged(source, scoring, target)
         return
     from tokur_cli.commands.score.work import ScoreWork
+    from tokur_cli.commands.session.run import run
 
     scoring = scoring.together(engine, posterior, baselines)
-    work = None if from_logprobs else ScoreWork.of(model, prompts, scoring)
-    _carry_out(work, source, workers, target)
+    run(source, target, workers, None if from_logprobs else ScoreWork.of(model, prompts, scoring))
 
 
 def select(
     *,
-    scored: ScoredResponses = None,
+    scored: Records = None,
     options: SelectOptions,
     labels: LabelOptions,
     target: RecordOutput,
@@ -218,12 +208,12 @@ def evaluate(
 
 def heatmap(
     *,
-    scored: ScoredResponses = None,
+    scored: Records = None,
     scaling: ScaleOptions,
     choice: ChoiceOptions,
     labels: LabelOptions,
     picture: PictureOptions,
-    source: Annotated[InputOptions, Without(*_MAPPING)],
+    source: Annotated[InputOptions, Without(_MAPPING)],
 ) -> None:
     """Colour the tokens of scored responses by their uncertainty. In the terminal, a page or a figure.
 
@@ -233,14 +223,3 @@ def heatmap(
     from tokur_cli.commands.heatmap.command import heatmap as run
 
     run(source, scaling, choice, labels, picture)
-
-
-def _carry_out(work: Work | None, source: InputOptions, workers: WorkerOptions, target: ResumableOutput) -> None:
-    if work is None or target.dry_run:
-        from tokur_cli.commands.session.dry_run import dry_run as count
-
-        count(source, work)
-    else:
-        from tokur_cli.commands.session.run import run
-
-        run(source, target, workers, work)

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import inspect
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, get_type_hints
 
-import typer
-import typer.main
 from typer.models import OptionInfo
 
-from tokur_cli.commands.options.marks import (
-    Alone,
-    Rare,
-    Relation,
-    check_parameters,
-    check_relations,
-    marks_of,
-)
-from tokur_cli.commands.shared.errors import reporting
+from tokur_cli.commands.options.marks import Alone, Rare, Relation, check_parameters, check_relations, marks_of
 
 SET = "--set"
 """With a name and a value, what a rare option is given by; with the name, its flag for the parser."""
@@ -31,18 +20,18 @@ RARE = "Rare, each by --set NAME=VALUE"
 """The title of rare options in the help."""
 
 
-@dataclasses.dataclass(frozen=True, init=False)
+@dataclasses.dataclass(frozen=True)
 class Without:
-    """Marks a parameter ``Annotated[Group, Without("field", …)]``: the command lacks these options of the group."""
+    """Marks a parameter ``Annotated[Group, Without(("field", …))]``: the command lacks these options of the group."""
 
     fields: tuple[str, ...]
-
-    def __init__(self, *fields: str) -> None:
-        vars(self).update(fields=fields)
 
 
 class Groups:
     """The groups of options that a command takes.
+
+    A group's class attribute ``panel`` is the panel of its options in the help, unless an option names its own. Fields
+    without an option keep their default.
 
     Attributes:
         parameters: one for each option, of which Typer makes options, and the command's others.
@@ -93,36 +82,6 @@ class Groups:
                 own["given"] = frozenset(options) & given
             values[name] = group(**own)
         return values
-
-
-def with_groups(command: Callable[..., None]) -> tuple[Callable[..., None], Groups]:
-    """Return a command for Typer with a parameter for each option, which passes the filled groups to ``command``.
-
-    A group's class attribute ``panel`` is the panel of its options in the help, unless an option names its own. Fields
-    without an option keep their default. Errors of the options and of the command are reported, not raised.
-    """
-    groups = Groups(command)
-
-    @functools.wraps(command)
-    def run(context: typer.Context, **_: Any) -> None:
-        with reporting(command.__name__):
-            command(**groups.fill(context))
-
-    # Lines break where the terminal's do, not where the docstring's do
-    run.__doc__ = "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n"))
-    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [context, *groups.parameters]
-    vars(run)["__signature__"] = inspect.signature(command, eval_str=True).replace(parameters=parameters)
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run, groups
-
-
-def parser_of(command: Callable[..., None]) -> tuple[Any, Groups]:
-    """Return click's command, which knows the options and converts their values, of one command alone."""
-    alone = typer.Typer(add_completion=False)
-    run, groups = with_groups(command)
-    alone.command(command.__name__)(run)
-    return typer.main.get_command(alone), groups
 
 
 def _options(group: Any, parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tokur_cli.app.groups import RARE, SET
+from tokur_cli.app.groups import RARE, SET, Groups
 from tokur_cli.records.errors import UsageError
 
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -20,45 +20,25 @@ SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 _SHORT = "tokur: short help"
 _SENTENCE_END = re.compile(r"(?<=[.?])\s+")
 _BESIDE = 22  # columns of a term that has its text beside it; longer ones have it below
-
-
-@dataclass(frozen=True)
-class Brief:
-    """What stands at the top of a command's help, and which options the short one has.
-
-    Args:
-        examples: command lines that work as they stand where the repository is checked out.
-        options: by their long names, those that most people need; the first are needed most.
-    """
-
-    examples: Sequence[str]
-    options: Sequence[str] = ()
+_wrapped = partial(textwrap.wrap, break_on_hyphens=False, break_long_words=False)  # options' names stay whole
 
 
 class Command(TyperCommand):
-    """A command with help in two lengths.
+    """A command with help in two lengths; ``chosen`` are the options of the short one, those needed most first."""
 
-    Attributes:
-        brief: what its help has beside the options.
-        words: see ``Groups.words``.
-    """
-
-    brief: Brief
-    words: Callable[[Sequence[str]], list[str]]
+    groups: Groups
+    chosen: Sequence[str]
+    examples: Sequence[str]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line, and note which help is asked for, if one is, and whose mistakes are found."""
         ctx.meta[_SHORT] = "--help" not in args
         try:
-            return super().parse_args(ctx, self.words(args))
+            return super().parse_args(ctx, self.groups.words(args))
         except Exception as error:
             if getattr(error, "ctx", ctx) is None:  # click does not know where a value is missing
                 vars(error)["ctx"] = ctx
             raise
-
-    def get_short_help_str(self, limit: int = 0) -> str:
-        """Return what the command does, in a sentence."""
-        return _SENTENCE_END.split(self.help or "", maxsplit=1)[0]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the short help or the whole one."""
@@ -82,12 +62,12 @@ def _lines(command: Command, ctx: Any, width: int) -> Iterator[str]:
     arguments = [option for option in command.params if option.param_type_name == "argument"]
     usage = " ".join([ctx.command_path, "[OPTIONS]", *map(_placeholder, arguments)])
     yield from (*_wrapped(purpose, width), "", f"Usage: {usage}", "", "Examples:")
-    for example in command.brief.examples:
-        *lines, last = _wrapped(example, width - 2, "  ", "      ")
+    for example in command.examples:
+        *lines, last = _wrapped(example, width - 2, initial_indent="  ", subsequent_indent="      ")
         yield from (*(f"{line} \\" for line in lines), last)
     if ctx.meta.get(_SHORT):
         flags = {flag: option for option in command.params for flag in option.opts}
-        chosen = [*arguments, *(flags[name] for name in command.brief.options)]
+        chosen = [*arguments, *(flags[name] for name in command.chosen)]
         yield from _section("Options", [_row(option, ctx, short=True) for option in chosen], width)
         count = len(command.params) - len(arguments)
         yield from ("", f"{ctx.command_path} --help explains all {count} options.")
@@ -122,10 +102,11 @@ def _section(title: str, rows: Sequence[tuple[str, str]], width: int) -> Iterato
     column = 4 + max((len(term) for term, _ in rows if len(term) <= _BESIDE), default=4)
     yield from ("", f"{title}:")
     for term, text in rows:
-        if len(term) + 4 <= column:
-            yield from _wrapped(text, width, f"  {term}".ljust(column), " " * column)
-        else:
-            yield from (*_wrapped(term, width, "  "), *_wrapped(text, width, " " * column))
+        first = f"  {term}".ljust(column)
+        if len(term) + 4 > column:
+            yield from _wrapped(term, width, initial_indent="  ", subsequent_indent="  ")
+            first = " " * column
+        yield from _wrapped(text, width, initial_indent=first, subsequent_indent=" " * column)
 
 
 def _row(parameter: Any, ctx: Any, *, short: bool = False) -> tuple[str, str]:
@@ -144,15 +125,3 @@ def _row(parameter: Any, ctx: Any, *, short: bool = False) -> tuple[str, str]:
 
 def _placeholder(argument: Any) -> str:
     return f"[{argument.name.upper()}]" + ("..." if argument.nargs != 1 else "")
-
-
-def _wrapped(text: str, width: int, first: str = "", others: str | None = None) -> list[str]:
-    """Return the lines of a text, in which no option's name is broken."""
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=first if others is None else others,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )

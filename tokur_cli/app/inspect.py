@@ -26,27 +26,20 @@ class _Desk:
 
     def __init__(self, tokur: Tokur) -> None:
         self._tokur = tokur
-        self._waiting: list[tuple[Mapping[str, Any], Future[dict[str, Any]]]] = []
-        self._guard = threading.Lock()
+        self._waiting: list[tuple[Mapping[str, Any], Future[dict[str, Any]]]] = []  # whoever holds _BUSY takes away
 
     def score(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return the scored record."""
         scored: Future[dict[str, Any]] = Future()
-        with self._guard:
-            self._waiting.append((row, scored))
+        self._waiting.append((row, scored))
         with _BUSY:
-            with self._guard:
-                batch, self._waiting = self._waiting, []
-            while batch:
+            while not scored.done():
                 try:
-                    for record in self._tokur.score([row for row, _ in batch]):
-                        batch.pop(0)[1].set_result(record)
-                except RecordError as error:  # of the first that is left
-                    batch.pop(0)[1].set_exception(error)
-                except BaseException as error:
-                    for _, waiting in batch:
-                        waiting.set_exception(error)
-                    batch = []
+                    for record in self._tokur.score([row for row, _ in self._waiting]):
+                        self._waiting.pop(0)[1].set_result(record)
+                except Exception as error:
+                    for _ in range(1 if isinstance(error, RecordError) else len(self._waiting)):
+                        self._waiting.pop(0)[1].set_exception(error)
         return scored.result()
 
 

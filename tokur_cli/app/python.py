@@ -6,11 +6,13 @@ import gc
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tokur_cli.app import usage_message
-from tokur_cli.app.commands import generate, score
-from tokur_cli.app.groups import SET, parser_of
+from typer.main import get_command
+
+from tokur_cli.app import app, usage_message
+from tokur_cli.app.groups import SET
 from tokur_cli.commands.generate.command import GenerateWork
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.marks import names_of
@@ -28,14 +30,13 @@ from tokur_cli.records.errors import UsageError
 from tokur_cli.records.reader import read_rows_of
 
 if TYPE_CHECKING:
-    from tokur_cli.commands.session.session import Session
     from tokur_cli.commands.workers.worker import Pipeline
+    from tokur_cli.engine.model.load import LanguageModel
 
 _SOURCE = "records"  # what stands before a record's number in its error
 _OF_COMMAND_LINE = {
     *(one.name for group in (InputOptions, ResumableOutput, WorkerOptions) for one in fields(group)),
-    "from_logprobs",
-    "question",
+    *("from_logprobs", "question", "backend", "tensor_parallel_size"),  # vLLM's processes would outlive a call
 }
 
 
@@ -64,10 +65,10 @@ class Tokur:
 
     def __init__(self, model: str | None = None, **options: Any) -> None:
         self._options = {"model": model, **options}
-        groups = filled(score, self._options)
+        groups = filled(_commands()["score"], self._options)
         self._model_options = groups["model"]
         self._scoring = ScoreWork.of(self._model_options, groups["prompts"], _scoring_of(groups))
-        self._session: Session | None = None  # with the model that is loaded
+        self._model: LanguageModel | None = None
         self._loaded: tuple[str | None, str | None] | None = None  # as which, and with which adapter
         self._scorer: Pipeline | None = None
 
@@ -102,7 +103,7 @@ class Tokur:
             RecordError: later, after all before it, a bad record; it names its number, from 1.
             TokurError: a file that the options name cannot be read; later, whatever else stops the command.
         """
-        groups = filled(generate, {**self._options, **options})
+        groups = filled(_commands()["generate"], {**self._options, **options})
         if groups["model"] != self._model_options:
             raise UsageError(
                 "generate uses the model that Tokur has: give another model, or how it is loaded, to Tokur"
@@ -130,24 +131,26 @@ class Tokur:
     def _pipeline(self, work: Work, progress: Progress) -> Pipeline:
         """Return what does a work; what scores is kept, as is the model."""
         named = (work.model.name, work.model.adapter)
-        if self._session is None or self._loaded != named:
-            self._session = self._scorer = None
+        if self._model is None or self._loaded != named:
+            self._model = self._scorer = None
             gc.collect()  # before there are two
-            self._session, self._loaded = work.session(load(work.model, progress), progress), named
+            self._model, self._loaded = load(work.model, progress), named
             gc.unfreeze()  # unlike a command, this process may outlive the model
-        if isinstance(work, ScoreWork) and self._scorer is not None:
-            return self._scorer
-        pipeline = work.pipeline(work.session(self._session.model, progress))
-        if isinstance(work, ScoreWork):
-            self._scorer = pipeline
-        return pipeline
+        if not isinstance(work, ScoreWork):
+            return work.pipeline(work.session(self._model, progress))
+        self._scorer = self._scorer or work.pipeline(work.session(self._model, progress))
+        return self._scorer
+
+
+@cache
+def _commands() -> dict[str, Any]:
+    """Return the commands by their names, as click has them."""
+    return vars(get_command(app))["commands"]
 
 
 def _scoring_of(groups: Mapping[str, Any]) -> ScoringOptions:
     """Return how responses are scored."""
     scoring: ScoringOptions = groups["scoring"].together(groups["engine"], groups["posterior"], groups["baselines"])
-    if scoring.engine.backend == "vllm":
-        raise UsageError("from Python there is no backend vllm: run tokur score or tokur generate with --backend vllm")
     return scoring
 
 
@@ -155,20 +158,20 @@ def filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a command's groups of options, filled by the options' long names.
 
     Args:
-        command: the command.
+        command: the command as click has it.
         options: values; None and False leave an option at its default, and a list may stand for a text with commas.
 
     Raises:
         UsageError: there is no such option, or it cannot have this value.
     """
-    parser, groups = parser_of(command)
-    flags = {names_of(one)[0]: one for one in groups.parameters if one.name not in _OF_COMMAND_LINE}
+    parameters = command.groups.parameters
+    flags = {names_of(one)[0]: one for one in parameters if one.name not in _OF_COMMAND_LINE}
     named = {flag.removeprefix(SET).strip("- ").replace("-", "_"): flag for flag in flags if flag[0] == "-"}
     words = []
     for name, value in options.items():
         if name not in named:
             choices = ", ".join(named)
-            raise UsageError(f"tokur {command.__name__} has no option {name} from Python; there are: {choices}")
+            raise UsageError(f"tokur {command.name} has no option {name} from Python; there are: {choices}")
         flag, default = named[name], flags[named[name]].default
         texts = [str(one) for one in (value if isinstance(value, list | tuple) else [value])]
         if value is True:
@@ -176,7 +179,8 @@ def filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         elif value is not None and value is not False:
             words += [f"{flag}={text}" for text in (texts if isinstance(default, list) else [",".join(texts)])]
     try:
-        context = parser.make_context(command.__name__, words)
+        context = command.make_context(command.name, words)
     except Exception as error:
         raise UsageError(usage_message(error)) from None
-    return groups.fill(context)
+    filled_groups: dict[str, Any] = command.groups.fill(context)
+    return filled_groups

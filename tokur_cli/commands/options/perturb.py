@@ -53,6 +53,11 @@ class PerturbOptions:
         _ = self.strengths
 
     @property
+    def tries(self) -> bool:
+        """Whether strengths are tried on responses."""
+        return self.sweep is not None or self.calibrate is not None
+
+    @property
     def strengths(self) -> tuple[float, ...]:
         """The strengths of ``--sweep``."""
         texts = [] if self.sweep is None else self.sweep.split(",")
@@ -61,5 +66,4 @@ class PerturbOptions:
     @property
     def first_sigma(self) -> str:
         """The posterior's ``--sigma``: where strengths are tried, auto is the paper's, where the trials begin."""
-        tries = self.sweep is not None or self.calibrate is not None
-        return str(PosteriorSettings.sigma) if tries and self.sigma == AUTO else self.sigma
+        return str(PosteriorSettings.sigma) if self.tries and self.sigma == AUTO else self.sigma

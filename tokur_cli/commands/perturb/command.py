@@ -23,7 +23,7 @@ def perturb(
     model: ModelOptions,
     form: PromptForm,
     scoring: ScoringOptions,
-    source: InputOptions | None,
+    source: InputOptions,
     options: PerturbOptions,
     labels: LabelOptions,
 ) -> None:
@@ -33,9 +33,9 @@ def perturb(
     """
     if options.folder is not None:
         refuse_existing(options.folder)
-    invalid = InvalidRecords(COMMAND, source.skip_invalid if source else False)
+    invalid = InvalidRecords(COMMAND, source.skip_invalid)
     items, first = None, None
-    if source is not None:
+    if options.tries:
         items, first = look_ahead(read_input(COMMAND, source), "prompt", "response", skip_invalid=source.skip_invalid)
         if first is None:
             list(invalid.good(items))
@@ -51,7 +51,7 @@ def perturb(
         if items is None:
             maker.look()
         else:
-            usual = CALIBRATION_RESPONSES if options.calibrate is not None and source and source.limit is None else None
+            usual = CALIBRATION_RESPONSES if options.calibrate is not None and source.limit is None else None
             trial = read_trial(items, session, usual, labels, invalid)
             if options.calibrate is not None:
                 maker.calibrate(trial, options.calibrate)

@@ -6,6 +6,7 @@ from functools import partial
 
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.commands.session.dry_run import dry_run
 from tokur_cli.commands.session.model import describe
 from tokur_cli.commands.session.work import Work
 from tokur_cli.commands.shared.arrivals import as_they_come
@@ -17,8 +18,14 @@ from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import open_output
 
 
-def run(source: InputOptions, target: ResumableOutput, workers: WorkerOptions, work: Work) -> None:
-    """Read records, have them worked on by this process or by workers, and write what becomes of them."""
+def run(source: InputOptions, target: ResumableOutput, workers: WorkerOptions, work: Work | None) -> None:
+    """Read records, have them worked on by this process or by workers, and write what becomes of them.
+
+    Only a dry run has no work: that of responses that came with their log-probabilities.
+    """
+    if work is None or target.dry_run:
+        dry_run(source, work)
+        return
     items, first = look_ahead(read_input(work.command, source), *work.needed, skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(work.command, source.skip_invalid)
     if first is None:  # no model is loaded
