@@ -1,0 +1,208 @@
+"""What commands read: which records, which words on standard error, which template; and what a newcomer types."""
+
+import json
+import re
+import unicodedata
+from datetime import datetime
+
+import pytest
+
+from tests.helpers import SAMPLES, parsed, records, write_lines
+from tests.tiny import tiny_model_folder
+from tokur_cli.engine.text import chat
+
+
+def test_records_limit_reads_the_first_records_and_whole_rows(run_tokur, tiny_folder, tmp_path):
+    rows = [*records(3), b"broken\n"]
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    code, out, err = run_tokur("score", path, "-m", tiny_folder, "--limit", 2, "--no-tokens")
+    assert (code, [row["id"] for row in parsed(out)]) == (0, ["q0", "q1"]), err
+    assert run_tokur("score", path, "-m", tiny_folder, "--limit", 4, "--no-tokens")[0] == 1
+    code, out, _ = run_tokur("generate", path, "-m", tiny_folder, "--limit", 1, "--max-new-tokens", 2)
+    assert (code, len(parsed(out))) == (0, 1)
+
+
+def test_records_limit_keeps_a_row_of_several_samples_whole(run_tokur, tmp_path):
+    rows = [{"question": f"{n}+1?", "gold": n + 1, "samples": [f"It is {n + 1}."] * 3} for n in range(2)]
+    path, graded = write_lines(tmp_path / "in.jsonl", rows), tmp_path / "graded.jsonl"
+    code, _, err = run_tokur("evaluate", path, "--limit", 2, "--graded", graded)
+    assert (code, [row["question"] for row in parsed(graded.read_text())]) == (0, ["0+1?"] * 3), err
+
+
+def test_records_date_of_a_chat_template_is_settable_and_kept(run_tokur, tiny_folder, tmp_path):
+    folder = tiny_model_folder(tmp_path)
+    template = folder / "chat_template.jinja"
+    template.write_text("{{ strftime_now('%Y-%m-%d') }} {{ messages[0].content }}")
+    path = write_lines(tmp_path / "in.jsonl", records(1))
+    options = ("score", path, "-m", folder, "--scores", "ll", "--no-tokens")
+    usual, other = (json.loads(run_tokur(*options, *date)[1]) for date in ((), ("--set", "date=2025-01-31")))
+    assert other["tokur"]["run"]["prompts"]["date"] == "2025-01-31"
+    assert other["tokur"]["scores"] != usual["tokur"]["scores"]
+    assert run_tokur(*options, "--set", "date=31.1.")[0] == 2
+
+
+def test_records_bad_records_of_one_kind_are_said_once_and_counted(run_tokur, tmp_path):
+    rows = [{"question": "q", "response": "a", "correct": True}] + [{"id": 1.5, "response": "b"}] * 5
+    code, _, err = run_tokur("select", write_lines(tmp_path / "in.jsonl", rows), "--skip-invalid", "--method", "maj")
+    assert code == 3
+    lines = [line for line in err.splitlines() if "is a number" in line]
+    assert [line.count("in.jsonl:2:") for line in lines] == [1, 0]
+    assert "and 4 more with the same reason" in lines[1]
+
+
+def test_records_generate_asks_the_question_of_a_row_of_samples_once(run_tokur, tmp_path, tiny_folder):
+    rows = [
+        {"question": "7*10?", "samples": ["70", "71", "72"], "answer": "#### 70"},
+        {"question": "7*11?", "answer": "#### 77"},
+    ]
+    path = write_lines(tmp_path / "in", rows)
+    code, out, err = run_tokur("generate", "-m", tiny_folder, "--max-new-tokens", "3", path)
+    assert code == 0, err
+    made = [json.loads(line) for line in out.splitlines()]
+    assert [(row["question"], row.get("reference"), "samples" in row) for row in made] == [
+        ("7*10?", "70", True),
+        ("7*11?", "77", False),
+    ]
+
+
+UNREFERENCED = {"question": "7*10?", "response": "It is 70.", "gold_value": "70", "level": 2}
+NO_REFERENCE = "no record has a reference; fields here: gold_value; --reference-field NAME reads one\n"
+READING = {
+    "score": ["score", "--scores", "ll", "-m", "MODEL"],
+    "dry-run": ["score", "--dry-run", "-m", "MODEL"],
+    "select": ["select", "--method", "maj", "--keep", "100%"],
+    "evaluate": ["evaluate", "--graded", "graded", "--force"],
+}
+
+
+@pytest.mark.parametrize("command", READING)
+def test_read_input_says_once_that_no_record_has_a_reference(command, run_tokur, tiny_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = [str(tiny_folder) if word == "MODEL" else word for word in READING[command]]
+    code, _, err = run_tokur(
+        *arguments, write_lines(tmp_path / "in", [UNREFERENCED, UNREFERENCED | {"question": "7*11?"}])
+    )
+    assert (code, err.count(f"tokur {arguments[0]}: {NO_REFERENCE}")) == (0, 1), err
+    for more in ({"is_correct": True}, {"reference": "70"}, {"gold_value": None}):
+        _, _, err = run_tokur(*arguments, write_lines(tmp_path / "in", [UNREFERENCED | more]))
+        assert "no record has a reference" not in err
+    _, _, err = run_tokur(*arguments, "--reference-field", "gold_value", write_lines(tmp_path / "in", [UNREFERENCED]))
+    assert "no record has a reference" not in err
+    _, _, err = run_tokur(*arguments, "--limit", "2", SAMPLES / "responses.jsonl")
+    assert "no record has a reference" not in err
+
+
+EVIL = "\x1b]52;c;aGk=\x07\x9b31m\u202e\r\x7fX"
+
+
+def is_harmless(text):
+    return not [c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")]
+
+
+def scored(number, **more):
+    labels = {"id": f"q{number}", "question": "?", "response": "4", "correct": number % 2 == 0}
+    return {**labels, "tokur": {"scores": {"eu": number / 10}}, **more}
+
+
+WITH_CODES = {
+    "an id": (["select", "--by", "eu"], [{**scored(1), "id": EVIL, "tokur": {}}]),
+    "a score's name": (["evaluate"], [scored(n, tokur={"scores": {"eu": n, f"a{EVIL}": 1}}) for n in range(4)]),
+    "a seed": (
+        ["evaluate"],
+        [scored(n, tokur={"scores": {"eu": n}, "run": {"seed": f"{n % 2}{EVIL}"}}) for n in range(4)],
+    ),
+    "an Inspect error": (
+        ["evaluate"],
+        [{"id": 1, "epoch": 1, "input": "?", "target": "4", "output": {}, "error": {"message": EVIL}}],
+    ),
+    "a batch's error": (["evaluate"], [{"id": "b", "custom_id": EVIL, "response": None, "error": {"message": EVIL}}]),
+    "a model's name": (["score"], [{"question": "?", "response": "4", "tokur": {"model": f"./no{EVIL}"}}]),
+    "a part's type": (["select"], [{"messages": [{"role": "user", "content": [{"type": EVIL}]}], "response": "4"}]),
+}
+
+
+@pytest.mark.parametrize("what", WITH_CODES)
+def test_messages_show_what_a_record_holds_without_its_control_codes(run_tokur, tmp_path, what):
+    (command, *options), rows = WITH_CODES[what]
+    _, _, err = run_tokur(command, write_lines(tmp_path / "in.jsonl", rows), *options)
+    assert is_harmless(err)
+    assert "⟨U+001B⟩]52;c;aGk=" in err or r"\x1b]52" in err, err
+
+
+RESPONSE = {"id": "1", "question": "6 times 7?", "response": "42", "reference": "42"}
+
+
+def test_commands_a_question_is_asked_without_a_file(run_tokur, tiny_folder, tmp_path):
+    options = ("-m", tiny_folder, "--max-new-tokens", 4, "--score", "--sigma", "0.1")
+    code, out, err = run_tokur("generate", "--question", "What is 7 × 8?", *options)
+    assert (code, err) == (0, "")
+    path = write_lines(tmp_path / "in.jsonl", [{"question": "What is 7 × 8?"}])
+    assert parsed(out) == parsed(run_tokur("generate", path, *options)[1])
+    assert run_tokur("heatmap", write_lines(tmp_path / "scored.jsonl", [json.loads(out)]))[0] == 0
+    assert (
+        run_tokur("generate", "--question", "What is 7 × 8?", *options, "-n", 2, "--temperature", 1)[1].count("\n") == 2
+    )
+
+
+def test_commands_a_log_is_told_each_minute_how_far_a_run_is(run_tokur, tiny_folder, tmp_path, monkeypatch):
+    path = write_lines(tmp_path / "in.jsonl", [RESPONSE] * 300)
+    command = ("score", path, "-m", tiny_folder, "--scores", "ll")
+    assert run_tokur(*command)[2] == "", "not within the first"
+    monkeypatch.setattr("tokur_cli.commands.shared.progress._LINE_SECONDS", 0.01)
+    code, out, err = run_tokur(*command)
+    assert (code, out.count("\n")) == (0, 300)
+    lines = [
+        re.fullmatch(r"tokur score: (\d+) of 300 records, ([\d,]+ tokens/s, )?.* so far(, about .* left)?", line)
+        for line in err.splitlines()
+        if "records" in line
+    ]
+    assert len(lines) > 1
+    assert all(lines)
+    done = [int(line[1]) for line in lines]
+    assert done == sorted(done)
+    assert all(line[3] for line in lines if line[1] != "0"), "what is left is known once something is done"
+
+
+QUESTIONS = [{"id": str(n), "question": f"{n}+1?", "level": "3" if n == 2 else n, "response": "4"} for n in range(4)]
+FAILING = {
+    "{{ question }} {{ level + 1 }}": "TypeError: can only concatenate str",
+    "{% macro f() %}{{ f() }}{% endmacro %}{{ question }}{% if level == '3' %}{{ f() }}{% endif %}": "RecursionError",
+}
+
+
+def ids(out):
+    return [record["id"] for record in parsed(out)]
+
+
+@pytest.mark.parametrize("template", FAILING)
+@pytest.mark.parametrize("command", ["score", "generate"])
+def test_template_a_template_that_fails_is_an_error_of_its_record(run_tokur, tiny_folder, tmp_path, command, template):
+    (tmp_path / "t.jinja").write_text(template)
+    given = write_lines(tmp_path / "q.jsonl", QUESTIONS)
+    options = ["-m", tiny_folder, "--template", tmp_path / "t.jinja"]
+    options += ["--max-new-tokens", 4] if command == "generate" else []
+    code, out, err = run_tokur(command, given, *options)
+    assert (code, ids(out)) == (1, ["0", "1"])
+    assert f"tokur {command}: {given}:3: the template cannot be filled: " in err
+    assert FAILING[template] in err
+    code, out, err = run_tokur(command, given, *options, "--skip-invalid")
+    assert (code, ids(out)) == (3, ["0", "1", "3"])
+    assert f"tokur {command}: {given}:3: the template cannot be filled: " in err
+
+
+def test_template_date_is_one_for_score_and_generate_and_resume_compares_it(tmp_path, monkeypatch, run_tokur):
+    folder = tiny_model_folder(tmp_path)
+    template = (folder / "chat_template.jinja").read_text()
+    (folder / "chat_template.jinja").write_text("{{ strftime_now('%Y-%m-%d %H:%M:%S') }}\n" + template)
+    given = write_lines(tmp_path / "q.jsonl", QUESTIONS[:1])
+    texts = []
+    for command, options in (("score", []), ("generate", ["--max-new-tokens", 2])):
+        arguments = [command, given, "-m", folder, "-o", tmp_path / f"{command}.jsonl", *options]
+        assert run_tokur(*arguments)[0] == 0
+        record = parsed((tmp_path / f"{command}.jsonl").read_text())[0]
+        texts.append(record)
+        monkeypatch.setattr(chat, "DATE", datetime(2024, 7, 27))
+        code, _, err = run_tokur(*arguments, "--resume")
+        assert (code, "date" in err) == (1, True), err
+        monkeypatch.undo()
+    assert texts[0]["tokur"]["run"]["prompts"]["date"] == "2024-07-26"
