@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from hashlib import blake2b
 from itertools import chain, repeat
 from typing import Any
@@ -38,7 +39,7 @@ _REASONS = {
 # --- choices ---
 
 
-def _read_choices(record: Record, body: Body, prompt: dict[str, Any], place: str = "", first: int = 0) -> Items:
+def read_choices(record: Record, body: Body, prompt: dict[str, Any], place: str = "", first: int = 0) -> Items:
     """Yield a record for each choice, and an error in the place of a bad one.
 
     Args:
@@ -219,10 +220,6 @@ _LAYOUTS: tuple[tuple[Callable[[Body], bool], Callable[[Body], Body]], ...] = (
 """How the answers of services are recognised, and turned into chat completions."""
 
 
-def _is_layout(body: Body) -> bool:
-    return any(is_one(body) for is_one, _ in _LAYOUTS)
-
-
 # --- requests ---
 
 
@@ -251,8 +248,9 @@ def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
         if tools and isinstance(tools, list) and read_tools(tools) is None:
             raise record.error(f"{place} has tools that are no functions, the only ones that can be named to a model")
         messages = body["messages"] if "messages" in body else _read_input(place, record, body)
-        if body.get("system") is not None and isinstance(messages, list):  # where Anthropic's requests have it
-            messages = [{"role": "system", "content": body["system"]}, *messages]
+        system = body.get("system" if "messages" in body else "instructions")
+        if system is not None and isinstance(messages, list):
+            messages = [{"role": "system", "content": system}, *messages]
         return {"messages": messages, "tools": tools}
     if body.get("echo"):
         raise record.error(f"{place} asked for echo: prompt and response cannot be distinguished")
@@ -267,16 +265,16 @@ def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
 
 
 def _read_input(place: str, record: Record, body: Body) -> list[dict[str, Any]]:
-    """Return the messages that a request to the Responses API consists of."""
+    """Return the messages in the input of a request to the Responses API."""
     for name in ("previous_response_id", "conversation", "prompt"):
         if body.get(name) is not None:
             raise record.error(f'{place} goes on from "{name}", which it does not hold')
-    given = body["input"]
-    turns = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    if not isinstance(turns, list) or not all(isinstance(turn, dict) and "role" in turn for turn in turns):
-        raise record.error(f"{place} has input that is neither text nor messages")
-    instructions = body.get("instructions")
-    return [{"role": "system", "content": instructions}, *turns] if instructions is not None else turns
+    turns = body["input"]
+    if isinstance(turns, str):
+        return [{"role": "user", "content": turns}]
+    if isinstance(turns, list) and all(isinstance(turn, dict) and "role" in turn for turn in turns):
+        return turns
+    raise record.error(f"{place} has input that is neither text nor messages")
 
 
 def _requests_by_id(file: RequestFile) -> dict[str, Record]:
@@ -299,42 +297,34 @@ def _requests_by_id(file: RequestFile) -> dict[str, Record]:
     return requests
 
 
+def _check_count(file: RequestFile, requests: int, rows: int | None) -> None:
+    if rows not in (None, requests):
+        raise TokurError(
+            f"{file.name}: holds {requests:,} requests, but there are {rows:,} completions: the two are joined in "
+            "their order"
+        )
+
+
 # --- rows ---
 
 
 def _read(rows: Items, given: Given, note: Note) -> Items:
     """Join answers with their requests: by id in a batch, else with their own, or with the one in the same position."""
     first = next(rows)
-    rows = chain([first], rows)
-    is_batch = isinstance(first, Record) and "custom_id" in first.fields
-    by_id = _requests_by_id(given.requests) if given.requests is not None and is_batch else {}
-    request: Record | RecordError | None = None  # in the row's position
+    file, is_batch = given.requests, isinstance(first, Record) and "custom_id" in first.fields
+    by_id = _requests_by_id(file) if file is not None and is_batch else {}
+    joined = None if is_batch else file  # whose requests stand in the order of the rows
+    in_order = list(joined.records()) if joined is not None else []
     samples: Counter[bytes] = Counter()  # of each question so far
 
-    def beside(file: RequestFile) -> Items:
-        """Yield the rows, each while the request in the same position is the one."""
-        nonlocal request
-        asked, expected = list(file.records()), file.rows()
-        if expected not in (None, len(asked)):
-            raise _unequal(file, len(asked), f"{expected:,}")
-        count = given.before
-        for count, row in enumerate(rows, given.before + 1):
-            if count > len(asked):
-                raise _unequal(file, len(asked), "more")
-            request = asked[count - 1]
-            yield row
-        if count < len(asked):
-            raise _unequal(file, len(asked), f"{count:,}")
-
-    def adapt(row: Record) -> Items:
+    def adapt(row: Record, asked: Record | RecordError | None) -> Items:
         place, body = _answer(row)
-        asked = request
         prompt: dict[str, Any] = {}
         if is_batch:
             prompt["id"] = row.text("custom_id")
             asked = by_id.get(prompt["id"])
-            if asked is None and given.requests is not None:
-                raise row.error(f"{given.requests.name} has no request with custom_id {prompt['id']!r}")
+            if asked is None and file is not None:
+                raise row.error(f"{file.name} has no request with custom_id {prompt['id']!r}")
         if isinstance(asked, RecordError):
             raise row.error(f"its request is a bad one: {asked}")
         if asked is not None:
@@ -342,30 +332,40 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
         elif place and not is_batch:
             own = row.get("request", row.fields)
             own = own["body"] if _is_dict(own, "body") else own
-            prompt = _read_body("its request", row, {name: own[name] for name in own if name != "response"})
+            prompt = _read_body("its request", row, own)
             body = {**body, "model": body.get("model") or own.get("model")}
         elif any(row.get(name) is not None for name in _PROMPTS):
             prompt["id"] = None  # the id of a completion is no question's
         # so samples of one question are told apart by their numbers
         question = {name: prompt.get(name, row.get(name)) for name in ("id", *_PROMPTS, "prompt_token_ids")}
         key = blake2b(encode_value(question), digest_size=8).digest()
-        for record in _read_choices(row, body, prompt, place, samples[key]):
+        for record in read_choices(row, body, prompt, place, samples[key]):
             yield record
             samples[key] += 1
 
-    return each(rows if is_batch or given.requests is None else beside(given.requests), COMPLETIONS.name, adapt)
+    if joined is not None:
+        _check_count(joined, len(in_order), joined.rows())
+    count = 0
+    for count, row in enumerate(chain([first], rows), given.before + 1):
+        if joined is not None and count > len(in_order):
+            _check_count(joined, len(in_order), count)
+        yield from each(iter([row]), COMPLETIONS.name, partial(adapt, asked=in_order[count - 1] if in_order else None))
+    if joined is not None:
+        _check_count(joined, len(in_order), count)
+
+
+def _unwrapped(fields: Fields) -> tuple[str, Body]:
+    """Return where in a row a service's answer stands: nowhere, ``response.`` or ``response.body.``; and the answer."""
+    answer = fields.get("response")
+    if not isinstance(answer, dict):
+        return "", fields
+    return ("response.body.", answer["body"]) if _is_dict(answer, "body") else ("response.", answer)
 
 
 def _answer(row: Record) -> tuple[str, Body]:
-    """Return where in a row a service's answer stands, and the answer as a chat completion or a completion.
-
-    It is the row itself, or ``response`` or ``response.body``, a place that ends with a dot.
-    """
-    place, body, status = "", row.fields, 200
-    for name in ("response", "body"):
-        if _is_dict(body, name):
-            place, body = f"{place}{name}.", body[name]
-            status = body.get("status_code", status)
+    """Return the same of an answer that did not fail, in the form of a chat completion or a completion."""
+    place, body = _unwrapped(row.fields)
+    status = row.fields["response"].get("status_code", 200) if place else 200
     error = row.get("error") or body.get("error")
     if status != 200 or (error and not body.get("choices")):
         code = f" with status {status}" if status != 200 else ""
@@ -380,24 +380,16 @@ def _reason(error: Any) -> str:
     return str(error)
 
 
-def _unequal(file: RequestFile, requests: int, rows: str) -> TokurError:
-    return TokurError(
-        f"{file.name}: holds {requests:,} requests, but there are {rows} completions: the two are joined in their order"
-    )
-
-
 def _is_answer(fields: Fields) -> bool:
     """Return whether a row holds a service's answer: by itself, or beside its request or its id in a batch."""
+    place, answer = _unwrapped(fields)
     if "custom_id" in fields:
-        return "error" in fields or _is_dict(fields, "response")
-    if _is_dict(fields, "response"):
-        answer = fields["response"]
-        answer = answer["body"] if _is_dict(answer, "body") else answer
-        has_request = _is_dict(fields, "request") or any(name in fields for name in ("messages", "input", "prompt"))
-        return has_request and ("choices" in answer or _is_layout(answer))
-    if fields.get("object") in ("chat.completion", "text_completion"):
+        return "error" in fields or bool(place)
+    if not place and fields.get("object") in ("chat.completion", "text_completion"):
         return isinstance(fields.get("choices"), list)
-    return _is_layout(fields)
+    has_request = _is_dict(fields, "request") or any(name in fields for name in ("messages", "input", "prompt"))
+    is_layout = any(is_one(answer) for is_one, _ in _LAYOUTS)
+    return has_request and (is_layout or "choices" in answer) if place else is_layout
 
 
 COMPLETIONS = Format(

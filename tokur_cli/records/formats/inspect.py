@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import math
 import re
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.records.arrays import elements
+from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, add_label, dicts, each, has, with_tokur
-from tokur_cli.records.formats.logprobs import logged_tokens
-from tokur_cli.records.mapping import with_fields
-from tokur_cli.records.prompt import is_withheld, read_response
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, add_label, dicts, each, has
+from tokur_cli.records.formats.chat_api import read_choices
+from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import open_zstd
 
@@ -30,7 +32,6 @@ _LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
 _HEADER = "header.json"
 _STARTED = re.compile(_LOG.pattern + rb'\s*"started"')
 _UNFINISHED = 'the log has the status "started": its run did not end, and samples may be missing'
-_STRING_OR_CONSTANT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?Infinity|NaN', re.DOTALL)
 _ZIP_ZSTD = 93  # how Inspect compresses; zipfile reads it only from Python 3.14 on
 
 
@@ -40,49 +41,42 @@ _ZIP_ZSTD = 93  # how Inspect compresses; zipfile reads it only from Python 3.14
 def _read(rows: Items, _given: Given, note: Note) -> Items:
     invalidated = 0
 
-    def adapt(row: Record) -> list[Record]:
+    def adapt(row: Record) -> Items:
         nonlocal invalidated
         invalidated += row.get("invalidation") is not None
-        return [_adapt(row)]
+        return _adapt(row)
 
     yield from each(rows, "inspect", adapt)
     if invalidated:
         note(f"{invalidated:,} of the samples were invalidated by who ran the evaluation, but read")
 
 
-def _adapt(record: Record) -> Record:
-    choices = record.fields["output"].get("choices")
-    if not dicts(choices):  # a sample may have a response though its grading failed
-        error = record.get("error")
+def _adapt(record: Record) -> Items:
+    """Yield the record of a sample, whose output is a chat completion by other names."""
+    output, error = record.fields["output"], record.get("error")
+    if not dicts(output.get("choices")):  # a sample may have a response though its grading failed
         failed = f"the sample failed: {error.get('message') if isinstance(error, dict) else error}"
         raise record.error('is no inspect sample: "output.choices" is empty' if error is None else failed)
-    message = choices[0]["message"]
-    response = _inline(record, read_response("output.choices[0].message", message, record))
-    fields: dict[str, Any] = {"response": response}
-    question = record.fields["input"]
+    choice = _inline(record, output["choices"][0])
+    message, reason = choice["message"], choice.pop("stop_reason", None)
+    choice["finish_reason"] = "length" if reason in ("max_tokens", "model_length") else reason
+    question, target = _inline(record, record.fields["input"]), record.fields["target"]
+    # No target is written as an empty text, or as a list of none
+    reference = (target[0] if isinstance(target, list) and len(target) == 1 else target) or None
+    fields: dict[str, Any] = {"reference": reference}
     if isinstance(question, str):
-        fields["question"] = _inline(record, question)
-    if not _ends_with_response(record, response):
+        fields["question"] = question
+    if not _ends_with_response(record, read_response("output.choices[0].message", message, record)):
         # solvers may have added turns to the input, so the conversation, where there is one, is what the model saw
         fields["messages"] = question if isinstance(question, list) else None
     if tools := _tools(record, message.get("id")):
         fields["tools"] = tools
-    target = record.fields["target"]
-    # No target is written as an empty text, or as a list of none
-    fields["reference"] = (target[0] if isinstance(target, list) and len(target) == 1 else target) or None
-    reason = choices[0].get("stop_reason")
-    adapted = with_tokur(
-        with_fields(record, **fields),
-        model=record.fields["output"].get("model") or None,
-        sample=record.fields["epoch"] - 1,
-        finish_reason="length" if reason in ("max_tokens", "model_length") else reason,
-        reasoning="withheld" if is_withheld(message) else None,
-        **logged_tokens(choices[0]),
-    )
-    said = [None] if record.get("error") is not None else list((_verdicts(record.fields) or {}).values())
-    if len(said) == 1:
-        add_label(adapted, said[0])
-    return adapted
+    said = [None] if error is not None else list((_verdicts(record.fields) or {}).values())
+    body = {"model": output.get("model") or None, "choices": [choice]}
+    for adapted in read_choices(record, body, fields, "output.", record.fields["epoch"] - 1):
+        if len(said) == 1 and isinstance(adapted, Record):
+            add_label(adapted, said[0])
+        yield adapted
 
 
 def _ends_with_response(record: Record, response: str) -> bool:
@@ -184,10 +178,11 @@ def _samples_of_archive(
 
 
 def _without_constants(text: bytes) -> bytes:
-    """Return JSON text with null for ``NaN`` and ``Infinity``; nothing inside a string changes."""
-    if b"NaN" not in text and b"Infinity" not in text:
-        return text
-    return _STRING_OR_CONSTANT.sub(lambda match: match[0] if match[0].startswith(b'"') else b"null", text)
+    """Return JSON text with null for ``NaN`` and ``Infinity``, which Inspect writes."""
+    if b"NaN" in text or b"Infinity" in text:
+        with suppress(ValueError):  # else the reader says what is wrong with it
+            return encode_value(json.loads(text))
+    return text
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_member: int) -> bytes | None:
