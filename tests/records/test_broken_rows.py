@@ -23,7 +23,8 @@ def first_of(name):
 
 
 FUZZED = {
-    **{form: first_of(f"{form}.jsonl") for form in ("gsm8k", "math", "svamp", "humaneval", "messages", "completions")},
+    **{form: first_of(f"{form}.jsonl") for form in ("gsm8k", "math", "svamp", "humaneval", "completions")},
+    "tokur": first_of("messages.jsonl"),
     "prompt-completion": first_of("prompt_completion.jsonl"),
     "lm-eval": first_of("lm_eval_new.jsonl"),
     "inspect": first_of("inspect.json")["samples"][0],

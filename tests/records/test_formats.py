@@ -23,7 +23,7 @@ FIRST_ROWS = {  # of each file: format, prompt, response, references, id
     "math.jsonl": ("math", "Convert", None, [r"\left( 3, \frac{\pi}{2} \right)"], "test/precalculus/807.json"),
     "svamp.jsonl": ("svamp", "Each pack of dvds costs 76 dollars. If there is a discount", None, ["51"], "chal-1"),
     "humaneval.jsonl": ("humaneval", "from typing import List", None, [], "HumanEval/0"),
-    "messages.jsonl": ("messages", "What is 6 times 7?", "42", [], None),
+    "messages.jsonl": ("tokur", "What is 6 times 7?", "42", [], None),
     "prompt_completion.jsonl": ("prompt-completion", "The sky is", " blue.", [], None),
     "lm_eval_new.jsonl": ("lm-eval", "Question: A box holds 12", " 3 x 12 = 36. #### 36", ["36"], "0"),
     "lm_eval_old.jsonl": ("lm-eval", "Question: A box holds 12", " 3 x 12 = 36. #### 36", ["36"], "0"),
@@ -74,7 +74,7 @@ def test_format_of_a_file_is_recognised_and_its_first_row_read(name):
         ({"conversations": [{"role": "user"}]}, "tokur"),
         ({"custom_id": "a", "body": {}}, "tokur"),
         ({"object": "chat.completion", "choices": None}, "tokur"),
-        ({"messages": ASKED, "response": {"text": "7"}}, "messages"),
+        ({"messages": ASKED, "response": {"text": "7"}}, "tokur"),
         ({"question": "q", "input": "x", "output": "a"}, "tokur"),
         ({"model": "m", "message": {"content": "7"}}, "tokur"),  # of Ollama, without done
         ({"instruction": "i", "input": "q", "output": "a"}, "alpaca"),
@@ -385,7 +385,7 @@ def test_lm_eval_reads_one_filter_of_each_task_and_says_it(tmp_path):
     records = read_rows(tmp_path, *several, note=notes.append)
     assert [record.response for record in records] == ["a 0", "a 1", "b 0", "b 1", "b 2"]
     assert (len({record.id for record in records}), records[0].prompt.messages) == (5, ASKED)
-    assert "read the filter strict-match (2), none (3), passed over flexible-extract (2) of the same" in notes[0]
+    assert "read the filter strict-match, none, passed over flexible-extract of the same responses" in notes[0]
     assert len(read_rows(tmp_path, *several, filter="flexible-extract")) == 2
     with pytest.raises(UsageError, match="no row has this filter; did you mean none"):
         read_rows(tmp_path, *several, filter="nome")

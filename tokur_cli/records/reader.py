@@ -13,7 +13,9 @@ from tokur_cli.records.arrays import elements
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, Format, Given, recognise
 from tokur_cli.records.formats.base import Items, Note, RequestFile
+from tokur_cli.records.formats.chat_api import COMPLETIONS
 from tokur_cli.records.formats.everyday import complete
+from tokur_cli.records.formats.inspect import is_log, read_log
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.published import is_published, published_rows, records_of
 from tokur_cli.records.record import Record
@@ -100,10 +102,8 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
         head = stream.peek().removeprefix(BOM)
         if head.startswith((b"PAR1", b"ARROW1")):
             raise TokurError(f"{source}: is a table: give it by a name that ends in .parquet or .arrow")
-        containers = (pair for form in FORMATS.values() for pair in form.containers)
-        container = next((read for is_one, read in containers if is_one(head)), None)
-        if container is not None:
-            rows = container(stream, source, max_line, note)
+        if is_log(head):
+            rows = read_log(stream, source, max_line, note)
         elif _ROWS.match(head):
             rows = elements(stream, source, None, max_line)
         else:
@@ -142,7 +142,7 @@ def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMappin
     else:
         return
     form = form or recognise(row.fields)
-    if given.requests is not None and not form.takes_requests:
+    if given.requests is not None and form is not COMPLETIONS:
         raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
     given = replace(given, before=bad)
     for record in form.read(chain([row], rows), given, lambda words: note(f"{source}: {words}")):

@@ -4,40 +4,48 @@ from __future__ import annotations
 
 from typing import Any
 
-from tokur_cli.records.formats import conversations, datasets
+from tokur_cli.records.formats import rows
 from tokur_cli.records.formats.base import Fields, Format, Given
 from tokur_cli.records.formats.chat_api import COMPLETIONS
 from tokur_cli.records.formats.everyday import SETTLED, VERDICTS, row_format
 from tokur_cli.records.formats.inspect import INSPECT
 from tokur_cli.records.formats.lm_eval import LM_EVAL
+from tokur_cli.records.mapping import with_fields
 from tokur_cli.records.record import Record
 
-NATIVE = row_format(
+
+@row_format(
     "tokur",
     "tokur's own: id, question (or messages, or prompt), response, reference",
     lambda fields: isinstance(fields.get("tokur"), dict),
-)(lambda record: record)
+)
+def native(record: Record) -> Record:
+    """A last assistant turn of the messages is the response of a row that has no other."""
+    if not isinstance(record.get("messages"), list):
+        return record
+    _, answer = record.split_messages()
+    return record if answer is None else with_fields(record, response=answer)
+
 
 FORMATS: dict[str, Format] = {
     form.name: form
     for form in (
-        NATIVE,
+        native,
         COMPLETIONS,
         LM_EVAL,
         INSPECT,
-        datasets.humaneval,
-        datasets.svamp,
-        datasets.math,
-        datasets.gym,
-        datasets.choices,
-        datasets.gsm8k,
-        conversations.llm,
-        datasets.prompt_completion,
-        datasets.messages,
-        conversations.sharegpt,
-        conversations.alpaca,
-        conversations.opencompass,
-        conversations.input_output,
+        rows.humaneval,
+        rows.svamp,
+        rows.math,
+        rows.gym,
+        rows.choices,
+        rows.gsm8k,
+        rows.llm,
+        rows.prompt_completion,
+        rows.sharegpt,
+        rows.alpaca,
+        rows.opencompass,
+        rows.input_output,
     )
 }
 """Every format by name, for ``--format`` and its help; the first that recognises a stream's first row is taken."""
@@ -45,7 +53,7 @@ FORMATS: dict[str, Format] = {
 
 def recognise(fields: Fields) -> Format:
     """Return the format of rows with these fields; tokur's own if no other fits."""
-    return next((form for form in FORMATS.values() if form.recognises(fields)), NATIVE)
+    return next((form for form in FORMATS.values() if form.recognises(fields)), native)
 
 
 def maybe_references(record: Record) -> list[str]:
@@ -53,7 +61,7 @@ def maybe_references(record: Record) -> list[str]:
     fields = {name: value for name, value in record.fields.items() if name != "tokur"}
     is_labelled = fields.get("reference") is not None or any(name in fields for name in VERDICTS)
     is_log = isinstance(fields.get("source"), dict) or {"prompt", "messages"} <= fields.keys()
-    is_log = is_log or recognise(fields).name not in ("tokur", "messages")
+    is_log = is_log or recognise(fields) is not native
     if is_labelled or is_log or not isinstance(fields.get("response"), str):
         return []
     return [
@@ -71,4 +79,4 @@ def verdicts_of(fields: Fields) -> dict[str, Any] | None:
     return {}
 
 
-__all__ = ["FORMATS", "NATIVE", "Format", "Given", "maybe_references", "recognise", "verdicts_of"]
+__all__ = ["FORMATS", "Format", "Given", "maybe_references", "native", "recognise", "verdicts_of"]

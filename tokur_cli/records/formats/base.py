@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +14,6 @@ Items = Iterator[Record | RecordError]
 Note = Callable[[str], None]
 """Takes what is to be said of a stream."""
 Fields = Mapping[str, Any]
-Container = Callable[[io.BufferedReader, str, int, Note], Iterator[tuple[str, int, bytes | None]]]
-"""Reads a file of a format's own, by its stream, its name, the longest row in bytes and what takes notes.
-
-Yields each row's name, its line and its JSON text, None for one that is too long."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +56,14 @@ class Format:
         description: one line for the help text.
         recognises: whether rows with these fields are in this format.
         read: turns the rows of one stream, errors among them, into records with tokur's fields.
-        takes_requests: whether the prompts may come from a second file.
         verdicts: what a row's own program says of right and wrong, by the path to each; None where judging it failed.
-        containers: files of its own, each recognised by its first bytes.
     """
 
     name: str
     description: str
     recognises: Callable[[Fields], bool]
     read: Callable[[Items, Given, Note], Items]
-    takes_requests: bool = False
     verdicts: Callable[[Fields], dict[str, Any] | None] | None = None
-    containers: tuple[tuple[Callable[[bytes], bool], Container], ...] = ()
 
 
 def has(*names: str) -> Callable[[Fields], bool]:

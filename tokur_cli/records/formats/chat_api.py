@@ -398,5 +398,4 @@ COMPLETIONS = Format(
     "from --requests; or logged with their requests, as LiteLLM and OpenRouter do",
     _is_answer,
     _read,
-    takes_requests=True,
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from tokur_cli.records.formats.base import Fields, Format, each, with_tokur
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, each, with_tokur
 from tokur_cli.records.mapping import as_text, value_at
 from tokur_cli.records.prompt import KNOWN, read_response
 from tokur_cli.records.record import SCHEMA, Record
@@ -40,14 +41,10 @@ def row_format(
     """Make a function of one row a format: each row is a question with one response or a list of them."""
 
     def declare(adapt: Callable[[Record], Record]) -> Format:
-        return Format(
-            name,
-            description,
-            recognises,
-            lambda rows, given, note: each(
-                rows, name, lambda row: map(adapt, [row] if given.whole else _split(row, given.samples))
-            ),
-        )
+        def read(rows: Items, given: Given, note: Note) -> Items:
+            return each(rows, name, lambda row: map(adapt, [row] if given.whole else _split(row, given.samples)))
+
+        return Format(name, description, recognises, read)
 
     return declare
 
@@ -55,38 +52,29 @@ def row_format(
 # --- samples ---
 
 
-def _split(row: Record, named: str | None = None) -> list[Record]:
+def _split(row: Record, named: str | None) -> list[Record]:
     """Return a row for each response to its question, numbered from 0; the row itself where it holds no list of them.
 
-    What other lists of the same length say of the responses goes with each: verdicts, log-probabilities.
-
-    Args:
-        row: the row.
-        named: the path of the list that ``--response-field`` names.
-
-    Raises:
-        RecordError: the list that is named is empty, or an item of it is no response.
+    What other lists of the same length say of the responses goes with each: verdicts, log-probabilities. ``named`` is
+    the path of the list that ``--response-field`` names.
     """
     if named is None and (columns := _columns(row.fields)):
         return [_sample(row, number, text, {}) for number, text in columns.items()]
-    path = _path_of_samples(row.fields, named)
-    if path is None:
+    path, items = named or _list_of_samples(row.fields) or "", None
+    with suppress(LookupError):
+        items = value_at(row.fields, path)
+    if not isinstance(items, list):
         return [row]
-    items = value_at(row.fields, path)
     if not items:
         raise row.error(f'"{path}" is empty')
-    beside = {
-        name: row.fields[name]
-        for name in _PARALLEL
-        if isinstance(row.get(name), list) and len(row.fields[name]) == len(items) and name != path
-    }
+    of_each = [name for name in _PARALLEL if isinstance(row.get(name), list) and len(row.fields[name]) == len(items)]
     rows = []
     for number, item in enumerate(items):
         what, said = f"{path}[{number}]", _said(item)
         if said is None:
             raise row.error(f'"{what}" is no text, and no object with text, content or response')
         text = row.checked_text(what, said) if isinstance(said, str) else read_response(f"{what}.message", said, row)
-        own = {name: values[number] for name, values in beside.items()}
+        own = {name: row.fields[name][number] for name in of_each}
         if path in row.fields:
             own[path] = [item]
         if isinstance(item, dict):
@@ -103,13 +91,8 @@ def _columns(fields: Fields) -> dict[int, str]:
     return {place: text for place, text in enumerate(of_one) if isinstance(text, str) and is_several}
 
 
-def _path_of_samples(fields: Fields, named: str | None) -> str | None:
-    """Return the path of the list that holds the responses to a row's question; None where there is none."""
-    if named is not None:
-        try:
-            return named if isinstance(value_at(fields, named), list) else None
-        except LookupError:
-            return None
+def _list_of_samples(fields: Fields) -> str | None:
+    """Return the name of the list that holds the responses to a row's question; None where there is none."""
     if isinstance(fields.get("response"), str):
         return None
     for name in _SAMPLES:

@@ -25,7 +25,9 @@ from tokur_cli.records.streams import open_zstd
 if TYPE_CHECKING:
     import zipfile
 
+Samples = Iterator[tuple[str, int, bytes | None]]
 _ATTACHMENT = "attachment://"
+_ZIP = b"PK\x03\x04"
 _VERDICTS: dict[str, float | bool] = {"C": True, "I": False, "N": False, "P": 0.5}
 _WORDS = {"yes": True, "true": True, "no": False, "false": False}
 _LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
@@ -140,19 +142,34 @@ def _verdicts(fields: Fields) -> dict[str, Any] | None:
 # --- logs ---
 
 
-def _samples_of_log(
-    stream: io.BufferedReader, source: str, max_line: int, note: Note
-) -> Iterator[tuple[str, int, bytes | None]]:
-    """Yield the samples of a ``.json`` log."""
-    if _STARTED.match(stream.peek()):
+def is_log(head: bytes) -> bool:
+    """Return whether a file that begins so is a log."""
+    return head.startswith(_ZIP) or _LOG.match(head) is not None
+
+
+def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note) -> Samples:
+    """Yield each sample's name, its line, and its JSON text, None where that is longer than so many bytes.
+
+    Raises:
+        TokurError: the log cannot be read.
+    """
+    head = stream.peek()
+    if _STARTED.match(head):
         note(f"{source}: {_UNFINISHED}")
-    for name, line, text in elements(stream, source, "samples", max_line):
-        yield name, line, text and _without_constants(text)
+    is_archive = head.startswith(_ZIP)
+    samples = (
+        _read_archive(stream, source, max_sample, note)
+        if is_archive
+        else elements(stream, source, "samples", max_sample)
+    )
+    for name, line, text in samples:
+        if text is not None and (b"NaN" in text or b"Infinity" in text):
+            with suppress(ValueError):  # else the reader says what is wrong with it
+                text = encode_value(json.loads(text))  # which says null
+        yield name, line, text
 
 
-def _samples_of_archive(
-    stream: io.BufferedReader, source: str, max_member: int, note: Note
-) -> Iterator[tuple[str, int, bytes | None]]:
+def _read_archive(stream: io.BufferedReader, source: str, max_member: int, note: Note) -> Samples:
     """Yield the samples of an ``.eval`` archive, in the order in which they were written."""
     import zipfile  # which every start would pay for
 
@@ -171,18 +188,9 @@ def _samples_of_archive(
             # a sample that was written again is listed twice; the last is the one that counts
             for name in dict.fromkeys(names):
                 if name.startswith("samples/") and name.endswith(".json"):
-                    text = _read_member(archive, archive.getinfo(name), max_member)
-                    yield f"{source}/{name}", 1, text and _without_constants(text)
+                    yield f"{source}/{name}", 1, _read_member(archive, archive.getinfo(name), max_member)
     except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, OSError) as error:
         raise TokurError(f"{source}: is not an Inspect log that can be read: {error}") from None
-
-
-def _without_constants(text: bytes) -> bytes:
-    """Return JSON text with null for ``NaN`` and ``Infinity``, which Inspect writes."""
-    if b"NaN" in text or b"Infinity" in text:
-        with suppress(ValueError):  # else the reader says what is wrong with it
-            return encode_value(json.loads(text))
-    return text
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_member: int) -> bytes | None:
@@ -209,8 +217,4 @@ INSPECT = Format(
     has("epoch", "input", "target", "output"),
     _read,
     verdicts=_verdicts,
-    containers=(
-        (lambda head: head.startswith(b"PK\x03\x04"), _samples_of_archive),
-        (lambda head: _LOG.match(head) is not None, _samples_of_log),
-    ),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
@@ -22,17 +21,17 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
     The filter that is wanted is read, else the one whose row comes first.
     """
     filters: dict[bytes, str] = {}  # the first one of each response
-    read: Counter[str] = Counter()  # rows by their filters
-    passed: Counter[str] = Counter()
+    read: dict[str, None] = {}
+    passed: dict[str, None] = {}
     questions: dict[Any, bytes] = {}
 
     def adapt(row: Record) -> Iterator[Record]:
         name = str(row.get("filter"))
         first = filters.setdefault(_digest(row, "doc_id", "arguments", "resps"), name)
         if name != (given.filter or first):
-            passed[name] += 1
+            passed[name] = None
             return
-        read[name] += 1
+        read[name] = None
         doc_id = row.fields["doc_id"]
         question = _digest(row, "doc_id", "arguments")
         if questions.setdefault(doc_id, question) != question:  # a row does not say of which task it is
@@ -45,9 +44,9 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
             f"--format lm-eval:{given.filter}: no row has this filter{there_are(passed, str(given.filter))}"
         )
     if passed and given.filter is None:
-        counts = [", ".join(f"{name} ({count:,})" for name, count in rows.items()) for rows in (read, passed)]
         note(
-            f"read the filter {counts[0]}, passed over {counts[1]} of the same responses: --format lm-eval:NAME chooses"
+            f"read the filter {', '.join(read)}, passed over {', '.join(passed)} of the same responses: "
+            "--format lm-eval:NAME chooses"
         )
 
 

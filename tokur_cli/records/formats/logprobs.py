@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,7 +141,8 @@ def _read(record: Record, what: str, row: dict[str, Any]) -> LoggedToken:
     ]
     known = [(other, number) for other, number in listed if number is not None]
     likeliest = [(number, _text_of(other)) for other, number in known]
-    _check_mass(record, f"{what}: top_logprobs", likeliest)
+    if (mass := sum(math.exp(number) for number, _ in likeliest)) > _MOST_MASS:
+        raise record.error(f"{what}: top_logprobs: the probabilities sum to {mass:.3g}")
     if known and (known[0][0].get("token"), known[0][1]) == (row["token"], logprob):
         # vLLM puts the sampled token first, whether it is one of the likeliest or not. Where it is less likely than all
         # others, or alone, and not more likely than all that are not listed, it may be there as the sampled one only
@@ -152,17 +152,6 @@ def _read(record: Record, what: str, row: dict[str, Any]) -> LoggedToken:
     likeliest.sort(key=lambda pair: -pair[0])
     numbers, texts = tuple(number for number, _ in likeliest), tuple(text for _, text in likeliest)
     return LoggedToken(_text_of(row), logprob, numbers, texts)
-
-
-def _check_mass(record: Record, what: str, likeliest: list[tuple[float, bytes]]) -> None:
-    """Refuse likeliest tokens that are no distribution's: too likely together, or one of them twice."""
-    mass = sum(math.exp(number) for number, _ in likeliest)
-    if mass > _MOST_MASS:
-        raise record.error(f"{what}: the probabilities sum to {mass:.3g}")
-    for (_, text), times in Counter(likeliest).items():
-        # Pieces of characters that a service spells alike may have equal numbers
-        if times > 1 and text and "\ufffd" not in text.decode("utf-8", "replace"):
-            raise record.error(f"{what}: lists the token {text.decode()!r} {times} times")
 
 
 def _text_of(row: dict[str, Any]) -> bytes:

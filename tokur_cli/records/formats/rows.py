@@ -1,21 +1,28 @@
-"""Rows of published data sets and of Hugging Face training files."""
+"""Rows of published data sets, of training files, and of what other programs write of one question and its answer."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from string import ascii_uppercase
 from typing import Any
 
-from tokur_cli.records.formats.base import Fields, has
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, each, has, with_tokur
 from tokur_cli.records.formats.everyday import row_format
 from tokur_cli.records.mapping import as_text, with_fields
-from tokur_cli.records.prompt import read_response
+from tokur_cli.records.prompt import read_response, with_reasoning
 from tokur_cli.records.record import Record
 
 _LISTS = ("choices", "options")
 _KEYS = ("answerKey", "answer", "answer_index")
 _LOWERED = ("How ", "What ", "Which ", "Who ", "When ", "Where ")
+_UNREAD = ("prompt_fragments", "system_fragments", "attachments", "tool_calls", "tool_results")
+_ROLES = {name: name for name in ("system", "user", "assistant")}
+_ROLES |= {"human": "user", "gpt": "assistant", "HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
+
+
+# --- data sets ---
 
 
 @row_format("humaneval", "HumanEval rows: task_id, prompt, entry_point, test", has("task_id", "prompt", "entry_point"))
@@ -130,6 +137,86 @@ def gsm8k(record: Record) -> Record:
     return with_fields(record, question=record.text("question"), reference=final.strip())
 
 
+# --- conversations ---
+
+
+def _read_llm(rows: Items, given: Given, note: Note) -> Items:
+    conversations: dict[str, list[dict[str, Any]]] = {}
+
+    def adapt(record: Record) -> Iterator[Record]:
+        for name in _UNREAD:
+            if record.get(name):
+                raise record.error(f'its prompt had "{name}", which are not read')
+        prompt, response, system = record.text("prompt"), record.text("response"), record.get("system")
+        conversation, name = record.get("conversation_id"), record.get("conversation_name")
+        turns = conversations.get(conversation, []) if isinstance(conversation, str) else []
+        begins = not isinstance(name, str) or re.sub(r"\s+", " ", prompt).startswith(name.removesuffix("…"))
+        if not turns and not begins:  # llm names a conversation by its first prompt
+            raise record.error("its conversation began before these logs: print all of them, llm logs --json -n 0")
+        if system and system not in [turn["content"] for turn in turns if turn["role"] == "system"]:
+            turns = [*turns, {"role": "system", "content": record.checked_text("system", system)}]
+        turns = [*turns, {"role": "user", "content": prompt}]
+        if isinstance(conversation, str):
+            conversations[conversation] = [*turns, {"role": "assistant", "content": response}]
+        adapted = with_fields(record, messages=turns, response=with_reasoning(record.get("reasoning") or "", response))
+        yield with_tokur(adapted, model=record.get("model"))
+
+    return each(rows, "llm", adapt)
+
+
+llm = Format(
+    "llm",
+    "what llm logs --json prints: prompt, system, response, of one conversation in order",
+    lambda fields: {"prompt", "system", "response"} <= fields.keys() and "messages" not in fields,
+    _read_llm,
+)
+
+
+def _turns(turns: list[dict[str, Any]], role: str, content: str) -> list[dict[str, Any]]:
+    """Return chat turns whose role and content stand under other names."""
+    return [{"role": _ROLES[turn[role]], "content": turn[content]} for turn in turns]
+
+
+def _is_sharegpt(fields: Fields) -> bool:
+    turns = fields.get("conversations")
+    return isinstance(turns, list) and bool(turns) and isinstance(turns[0], dict) and "from" in turns[0]
+
+
+@row_format("sharegpt", "ShareGPT rows: conversations of from (human, gpt, system) and value", _is_sharegpt)
+def sharegpt(record: Record) -> Record:
+    """The last turn is the response if it is the model's."""
+    system = record.get("system")
+    turns = [{"role": "system", "content": system}] if isinstance(system, str) else []
+    turns += _turns(record.fields["conversations"], "from", "value")
+    is_answered = bool(turns) and turns[-1]["role"] == "assistant"
+    return with_fields(record, messages=turns, response=turns[-1]["content"] if is_answered else None)
+
+
+@row_format("alpaca", "Alpaca rows: instruction, input, output", has("instruction", "output"))
+def alpaca(record: Record) -> Record:
+    """The input, where there is one, stands below the instruction."""
+    question = record.text("instruction") + (f"\n\n{record.text('input')}" if record.get("input") else "")
+    return with_fields(record, question=question, response=record.text("output"))
+
+
+def _answered(record: Record, text: str, asked: Any, what: str, said: Any) -> Record:
+    """Return a record of what was asked and what was said.
+
+    Args:
+        record: the row.
+        text: the field of the prompt that a text is.
+        asked: a text, or messages.
+        what: the path of what was said, for errors.
+        said: a text, a message, or None.
+    """
+    prompt = {text: asked} if isinstance(asked, str) else {"messages": asked}
+    if isinstance(said, dict):
+        said = read_response(what, said, record)
+    elif said is not None:
+        said = record.checked_text(what, said)
+    return with_fields(record, **prompt, response=said)
+
+
 @row_format(
     "prompt-completion",
     "Hugging Face training rows: prompt, completion (texts, or lists of turns)",
@@ -138,22 +225,32 @@ def gsm8k(record: Record) -> Record:
 def prompt_completion(record: Record) -> Record:
     """A completion that is a list is one turn, an assistant's."""
     prompt, completion = record.fields["prompt"], record.fields["completion"]
-    if isinstance(completion, list):
-        (turn,) = completion
-        if turn["role"] != "assistant":
-            raise record.error('is no prompt-completion row: "completion" is no assistant\'s turn')
-        completion = read_response("completion[0]", turn, record)
-    if not isinstance(prompt, str):
-        return with_fields(record, messages=prompt, response=completion)
-    return with_fields(record, response=record.checked_text("completion", completion))
+    if not isinstance(completion, list):
+        return _answered(record, "prompt", prompt, "completion", completion)
+    (turn,) = completion
+    if turn["role"] != "assistant":
+        raise record.error('is no prompt-completion row: "completion" is no assistant\'s turn')
+    return _answered(record, "prompt", prompt, "completion[0]", turn)
 
 
 @row_format(
-    "messages",
-    "Hugging Face chat rows: messages; a last assistant turn is the response",
-    lambda fields: isinstance(fields.get("messages"), list),
+    "opencompass", "OpenCompass predictions: origin_prompt, prediction, gold", has("origin_prompt", "prediction")
 )
-def messages(record: Record) -> Record:
-    """A response of the row's own is none of the turns."""
-    _, answer = record.split_messages()
-    return record if answer is None else with_fields(record, response=answer)
+def opencompass(record: Record) -> Record:
+    """The prompt is text, or turns."""
+    asked = record.fields["origin_prompt"]
+    asked = asked if isinstance(asked, str) else _turns(asked, "role", "prompt")
+    return _answered(record, "prompt", asked, "prediction", record.fields["prediction"])
+
+
+def _is_input_output(fields: Fields) -> bool:
+    has_both = isinstance(fields.get("input"), (str, list, dict)) and isinstance(fields.get("output"), (str, dict))
+    return has_both and not any(name in fields for name in ("question", "messages", "prompt", "response"))
+
+
+@row_format("input-output", "rows of input and output (texts, or messages), as Langfuse exports them", _is_input_output)
+def input_output(record: Record) -> Record:
+    """Messages may stand in an object of their own."""
+    asked = record.fields["input"]
+    asked = asked["messages"] if isinstance(asked, dict) and "messages" in asked else asked
+    return _answered(record, "question", asked, "output", record.fields["output"])
