@@ -57,14 +57,14 @@ def test_grade_counts_a_comparison_without_a_verdict_neither_way():
     ],
 )
 def test_label_of_takes_the_label_that_the_record_brings(record, field, label):
-    assert label_of(record, field) == label
+    assert label_of(Record.of(record, None, None), field) == label
 
 
 def test_label_of_names_the_field_that_holds_none():
     with pytest.raises(RecordError, match='"correct" must be true or false, not 1'):
-        label_of({"correct": 1})
+        label_of(Record.of({"correct": 1}, None, None))
     with pytest.raises(RecordError, match=r'"judge\.score" is missing'):
-        label_of({"judge": 3}, "judge.score")
+        label_of(Record.of({"judge": 3}, None, None), "judge.score")
 
 
 def test_label_rule_has_no_label_for_a_reference_that_is_none():

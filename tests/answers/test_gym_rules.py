@@ -9,8 +9,10 @@ import reasoning_gym
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import DATASETS
 
+from tokur_cli.answers.grading import LabelRule
 from tokur_cli.answers.reasoning_gym import EVALUATING, answer_to, quality_of, task_of
 from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
 
 
 def row_of(task, index=0, **config):
@@ -74,3 +76,10 @@ def test_quality_of_refuses_rules_that_json_misleads():
         row = row_of(task)
         with pytest.raises(RecordError, match='does not fit its rows once they are JSON: give it a label "correct"'):
             quality_of(row, row["answer"])
+
+
+def test_label_rule_says_that_the_label_is_of_the_rule():
+    row = row_of("zebra_puzzles")
+    for response, outcome in ((f"<answer>{row['answer']}</answer>", "correct"), ("<answer>no</answer>", "incorrect")):
+        labelled = LabelRule().label(Record.of({**row, "response": response}, None, None))
+        assert (labelled.outcome, labelled.source) == (outcome, "rule")

@@ -57,7 +57,7 @@ def test_read_records_of_a_row_that_is_wrong_anywhere_gives_errors_of_that_row_a
             with contextlib.suppress(RecordError):
                 getattr(record, field)
         with contextlib.suppress(RecordError, UsageError):
-            label_of(record.fields)
+            label_of(record)
         assert Record.parse(record.encode(), None, None).identity() == record.identity()
 
 

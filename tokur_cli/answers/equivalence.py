@@ -49,6 +49,11 @@ class Outcome(str, Enum):
 
     __str__ = str.__str__
 
+    @classmethod
+    def of(cls, correct: bool) -> Outcome:
+        """Return the outcome of a response that is correct, or is not."""
+        return cls.CORRECT if correct else cls.INCORRECT
+
     @property
     def correct(self) -> bool | None:
         """Whether the response is correct; None where that is not known."""
@@ -170,7 +175,7 @@ class Equivalence:
         for texts in pairs:
             reference, answer = map(canonical, texts)
             same = compare_cheaply(reference, answer)
-            outcomes.append(None if same is None else Outcome.CORRECT if same else Outcome.INCORRECT)
+            outcomes.append(None if same is None else Outcome.of(same))
             if same is None:  # of a choice, what stands beside its letter
                 asked.append(("verify", (reference.beside or reference).latex, (answer.beside or answer).latex))
         replies = iter(self._ask(asked))

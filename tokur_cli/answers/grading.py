@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.answers.extract import Extraction, extract_answer, reference_answer, wanted_of
@@ -45,31 +44,16 @@ _WORDS = re.compile(r"[^\W\d_]{2}[^\d\\$=]*")
 _PLACEHOLDERS = ("proof", "notfound")
 """What NuminaMath has for a reference where a problem asks for a proof, or no answer was found."""
 
-_BATCH = 1024
 _PATTERN_SECONDS = 5.0
 _PRECEDENCE = (Outcome.CORRECT, Outcome.TIMEOUT, Outcome.INCORRECT, Outcome.UNPARSABLE_REFERENCE)
 """Which outcome stands where there are several references: the first of these."""
 
-_OUTCOMES = {True: Outcome.CORRECT, False: Outcome.INCORRECT}
-_CODE_FIELDS = ("prompt", "test", "entry_point")
 
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A record's label.
-
-    Attributes:
-        value: 1 for correct, 0 for incorrect, or a quality in between; None where the field is null.
-        field: the field that gave it.
-    """
+class Label(NamedTuple):
+    """A record's label: 1 for correct, 0 for incorrect, a quality in between, None for null; and the field it is of."""
 
     value: float | None
     field: str
-
-    @property
-    def correct(self) -> bool | None:
-        """Whether it says correct; None for null and for what is in between."""
-        return bool(self.value) if self.value in (0.0, 1.0) else None
 
 
 @dataclass(slots=True)
@@ -81,7 +65,8 @@ class Labelled:
         label: 1 for correct, 0 for incorrect, a quality in between; NaN where it is not known, or not yet.
         outcome: ``correct``, ``incorrect``, ``no_answer``, ``quality``, or one of ``UNLABELLED``.
         answer: the answer of the response; None if it gives none or is code, or if it was not looked for.
-        source: where the label is from: the name of a field, ``reference`` or ``tests``; None where there is none.
+        source: where the label is from: the name of a field, ``reference``, ``tests`` or ``rule`` (the data set's own);
+            None where there is none.
         quality: what the data set's own rule gives for the answer, from 0 to 1, where it is graded by one.
         awaits: what is yet to tell the label; None where nothing is.
         is_unmarked: whether the references are words and the response does not mark which of its own words answer the
@@ -100,27 +85,22 @@ class Labelled:
     @property
     def correct(self) -> bool | None:
         """Whether the response is correct; None where that is not known or in between."""
-        return bool(self.label) if self.label in (0.0, 1.0) else None
+        return is_correct(self.label)
 
     def bring(self, label: Label) -> None:
         """Take the label that the record brings along."""
         if label.value is None:
             self.outcome = Outcome.NULL_LABEL
             return
-        self.label, self.source = label.value, label.field
-        is_graded = label.field == Outcome.QUALITY or label.correct is None
-        self.outcome = Outcome.QUALITY if is_graded else _OUTCOMES[label.value == 1.0]
+        self.label, self.source = label
+        is_graded = label.field == "quality" or self.correct is None
+        self.outcome = Outcome.QUALITY if is_graded else Outcome.of(label.value == 1.0)
 
-    def compared(self, outcome: Outcome) -> None:
-        """Take what the comparison of the answer with the references gave."""
+    def settle(self, outcome: Outcome, source: str) -> None:
+        """Take what the comparison with the references, the tests of the row or a data set's own rule gave."""
         self.awaits, self.outcome = None, outcome
         if outcome.correct is not None:
-            self.label, self.source = float(outcome.correct), "reference"
-
-    def tested(self, passed: bool) -> None:
-        """Take whether the code passed the tests of its row."""
-        self.awaits, self.label, self.source = None, float(passed), "tests"
-        self.outcome = _OUTCOMES[passed]
+            self.label, self.source = float(outcome.correct), source
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +124,7 @@ class LabelRule:
         if is_code(record):
             return None
         if self.pattern is not None:
-            try:
-                text = last_match(self.pattern, record.response)
-            except TimeoutError:  # nested repeats such as (a+)+$ may take forever
-                message = f"--answer takes more than {_PATTERN_SECONDS:g} s on this response: simplify it"
-                raise record.error(message) from None
-            return None if text is None else Extraction(text, "pattern")
+            return _last_match(self.pattern, record)
         if task_of(record.fields) is not None:
             return answer_to(record.fields, record.response)
         return extract_answer(record.response, wanted=wanted_of(record.references))
@@ -167,10 +142,9 @@ class LabelRule:
             UsageError: it has the verdicts of several scorers and none is named, or the library of its data set's rule
                 is missing.
         """
-        brought = self.brought(record)
-        labelled = Labelled(record)
+        brought = label_of(record, self.field)
         answer = self.answer(record) if brought is None or answers else None
-        labelled.answer = None if answer is None else answer.text
+        labelled = Labelled(record, answer=None if answer is None else answer.text)
         if brought is not None:
             labelled.bring(brought)
         elif is_code(record):
@@ -182,17 +156,9 @@ class LabelRule:
         else:
             labelled.awaits = "comparison"
             is_marked = answer is not None and answer.rule != "closing"
-            labelled.is_unmarked = (
-                not is_marked and bool(record.references) and all(map(_WORDS.fullmatch, record.references))
-            )
+            asks_for_words = bool(record.references) and all(map(_WORDS.fullmatch, record.references))
+            labelled.is_unmarked = asks_for_words and not is_marked
         return labelled
-
-    def brought(self, record: Record) -> Label | None:
-        """Return the label that a record brings along; None where it brings none."""
-        try:
-            return label_of(record.fields, self.field)
-        except RecordError as error:
-            raise record.error(error.message) from None
 
     def _put_quality(self, labelled: Labelled) -> None:
         """Label a record by its data set's rule."""
@@ -204,82 +170,82 @@ class LabelRule:
                 raise record.error(error.message) if isinstance(error, RecordError) else error from None
             labelled.outcome = Outcome.RULE_NOT_USED
             return
-        labelled.label = float(labelled.quality == 1.0)
-        labelled.outcome = Outcome.NO_ANSWER if labelled.answer is None else _OUTCOMES[labelled.quality == 1.0]
+        has_answer = labelled.answer is not None
+        labelled.settle(Outcome.of(labelled.quality == 1.0) if has_answer else Outcome.NO_ANSWER, "rule")
 
 
 def is_code(record: Record) -> bool:
     """Return whether the response is code, which the tests of its row judge."""
-    return all(isinstance(record.get(field), str) for field in _CODE_FIELDS)
+    return all(isinstance(record.get(field), str) for field in ("prompt", "test", "entry_point"))
 
 
-def label_of(record: Mapping[str, Any], field: str | None = None) -> Label | None:
+def is_correct(label: float | None) -> bool | None:
+    """Return whether a label says correct; None for null, NaN and what is in between."""
+    return bool(label) if label in (0.0, 1.0) else None
+
+
+def label_of(record: Record, field: str | None = None) -> Label | None:
     """Return the label that a record brings along, or None where it brings none.
 
     Args:
-        record: the record's fields.
+        record: the record.
         field: the field to read instead of ``correct`` and ``quality``; it must then be there.
 
     Raises:
         RecordError: the field is missing though named, or holds no label.
         UsageError: the record has the verdicts of several scorers, and none is named.
     """
-    verdicts = verdicts_of(record)
+    verdicts = verdicts_of(record.fields)
     said = verdicts or {}
     if field is not None:
         try:
-            value = said[field] if field in said else value_at(record, field)
-            return Label(_number(value, field), field)
+            value = said[field] if field in said else value_at(record.fields, field)
         except LookupError:
             if verdicts is None:
                 return Label(None, field)
             known = f"; its scores are {', '.join(said)}" if said else ""
-            raise RecordError(f'"{field}" is missing: --label-field names no field of this record{known}') from None
-    if "correct" in record:
-        value = record["correct"]
+            raise record.error(f'"{field}" is missing: --label-field names no field of this record{known}') from None
+        return _label(record, value, field)
+    if "correct" in record.fields:
+        value = record.fields["correct"]
         if value is not None and not isinstance(value, bool):
-            raise RecordError(f'"correct" must be true or false, not {value!r:.40}; --label-field takes other labels')
-        return Label(_number(value, "correct"), "correct")
-    if "quality" in record:
-        return Label(_number(record["quality"], "quality"), "quality")
+            raise record.error(f'"correct" must be true or false, not {value!r:.40}; --label-field takes other labels')
+        return _label(record, value, "correct")
+    if "quality" in record.fields:
+        return _label(record, record.fields["quality"], "quality")
     if len(said) > 1:
         raise UsageError(f"the records have several scores: choose the label with --label-field {' or '.join(said)}")
     return None
 
 
-def _number(value: Any, field: str) -> float | None:
+def _label(record: Record, value: Any, field: str) -> Label:
     if value is None:
-        return None
+        return Label(None, field)
     if isinstance(value, (bool, int, float)) and 0 <= value <= 1:
-        return float(value)
-    raise RecordError(f'"{field}" must be true, false or a number from 0 to 1, not {value!r:.40}')
+        return Label(float(value), field)
+    raise record.error(f'"{field}" must be true, false or a number from 0 to 1, not {value!r:.40}')
 
 
-def grade(items: Iterable[tuple[str | None, Sequence[str]]], equivalence: Equivalence) -> Iterator[Outcome]:
-    """Yield the outcome of each (answer, references) pair, a thousand at a time, so that workers share the work.
+def grade(items: Iterable[tuple[str | None, Sequence[str]]], equivalence: Equivalence) -> list[Outcome]:
+    """Return the outcome of each (answer, references) pair; workers share the work on them.
 
     Args:
         items: the answer of each response, None for none, and its references, any of which is correct.
         equivalence: compares the answers.
     """
-    stream = iter(items)
-    while batch := list(islice(stream, _BATCH)):
-        golds = [[gold for gold in map(reference_answer, references) if gold] for _, references in batch]
-        pairs = zip(batch, golds, strict=True)
-        compared = iter(equivalence.compare((one, answer) for (answer, _), gold in pairs if answer for one in gold))
-        for (answer, _), gold in zip(batch, golds, strict=True):
-            if gold and answer:
-                yield min((next(compared) for _ in gold), key=_PRECEDENCE.index)
-            else:
-                yield Outcome.NO_ANSWER if gold else Outcome.UNPARSABLE_REFERENCE
+    graded = [(answer, [gold for gold in map(reference_answer, golds) if gold]) for answer, golds in items]
+    compared = iter(equivalence.compare((gold, answer) for answer, golds in graded if answer for gold in golds))
+    outcomes = []
+    for answer, golds in graded:
+        if golds and answer:
+            outcomes.append(min((next(compared) for _ in golds), key=_PRECEDENCE.index))
+        else:
+            outcomes.append(Outcome.NO_ANSWER if golds else Outcome.UNPARSABLE_REFERENCE)
+    return outcomes
 
 
-def answer_pattern(pattern: str, option: str) -> Any:
+def answer_pattern(pattern: str) -> Any:
     """Return a user's own expression that reads answers, compiled by the ``regex`` library, which can be timed.
-
-    Args:
-        pattern: the expression.
-        option: where the user gave it.
 
     Raises:
         UsageError: it is none.
@@ -289,19 +255,21 @@ def answer_pattern(pattern: str, option: str) -> Any:
     try:
         return regex.compile(pattern)
     except (regex.error, OverflowError, RecursionError) as error:
-        raise UsageError(f"{option} {pattern}: this is no regular expression: {error}") from None
+        raise UsageError(f"--answer {pattern}: this is no regular expression: {error}") from None
 
 
-def last_match(pattern: Any, text: str) -> str | None:
-    """Return what an expression reads in a text: the first group of its last match, else the whole match.
+def _last_match(pattern: Any, record: Record) -> Extraction | None:
+    """Return what a user's expression reads in a response: the first group of its last match, else the whole match.
 
     None without a match, or where that group took no part in it or is blank.
-
-    Raises:
-        TimeoutError: the search takes too long.
     """
     last = None
-    for match in pattern.finditer(text, timeout=_PATTERN_SECONDS):
-        last = match
+    try:
+        for match in pattern.finditer(record.response, timeout=_PATTERN_SECONDS):
+            last = match
+    except TimeoutError:  # nested repeats such as (a+)+$ may take forever
+        message = f"--answer takes more than {_PATTERN_SECONDS:g} s on this response: simplify it"
+        raise record.error(message) from None
     found = (last[1] if pattern.groups else last[0]) if last else None
-    return (found or "").strip() or None
+    text = (found or "").strip()
+    return Extraction(text, "pattern") if text else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from tokur_cli.answers.grading import LabelRule
+from tokur_cli.answers.grading import is_correct, label_of
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
@@ -46,7 +46,7 @@ def picture_of(fields: Mapping[str, Any]) -> str | None:
 def _brought(record: Record) -> bool | None:
     """Return whether a record says by itself that its response is correct; None where it does not, or several do."""
     try:
-        brought = LabelRule().brought(record)
+        brought = label_of(record)
     except UsageError:
         return None
-    return None if brought is None else brought.correct
+    return None if brought is None else is_correct(brought.value)

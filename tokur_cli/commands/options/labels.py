@@ -57,7 +57,7 @@ class LabelOptions:
             return None
         from tokur_cli.answers.grading import answer_pattern  # with all that reads answers
 
-        return answer_pattern(self.answer, "--answer")
+        return answer_pattern(self.answer)
 
     @property
     def runs_code(self) -> bool:

@@ -98,8 +98,8 @@ class Labeller:
             labelled.awaits = None
         return labelled
 
-    def compare(self, answers: Iterable[tuple[str | None, Sequence[str]]]) -> Iterator[Outcome]:
-        """Yield the outcome of each pair of an answer and its references, of which there is at least one."""
+    def compare(self, answers: Iterable[tuple[str | None, Sequence[str]]]) -> list[Outcome]:
+        """Return the outcome of each pair of an answer and its references, of which there is at least one."""
         return grade(answers, self.equivalence)
 
     def test(self, records: Sequence[Record]) -> list[bool]:
@@ -120,10 +120,10 @@ class Labeller:
         compared = [one for one in taken if one.awaits == "comparison" and one.record.references]
         pairs = ((one.answer, one.record.references) for one in compared)
         for one, outcome in zip(compared, self.compare(pairs), strict=True):
-            one.compared(outcome)
+            one.settle(outcome, "reference")
         tested = [one for one in taken if one.awaits == "tests"]
         for one, passed in zip(tested, self.test([one.record for one in tested]), strict=True):
-            one.tested(passed)
+            one.settle(Outcome.of(passed), "tests")
 
 
 def told_unmarked(count: int) -> str:
