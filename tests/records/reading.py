@@ -8,8 +8,10 @@ from tokur_cli.records.errors import RecordError
 from tokur_cli.records.reader import read_records
 
 if sys.version_info >= (3, 14):
+    import zipfile
     from compression.zstd import compress as zstd_compress
 else:
+    import zipfile_zstd as zipfile
     import zstandard
 
     def zstd_compress(data):
@@ -17,6 +19,11 @@ else:
 
 
 DATA = Path(__file__).parents[1] / "data" / "formats"
+
+
+def zstd_archive(path, mode="r"):
+    """A zip archive with members as Inspect packs them."""
+    return zipfile.ZipFile(path, mode, zipfile.ZIP_ZSTANDARD)
 
 
 def read(name, **options):

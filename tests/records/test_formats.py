@@ -2,12 +2,11 @@
 
 import json
 import math
-import zipfile
 
 import pytest
 
 from tests.helpers import parsed, write_lines
-from tests.records.reading import DATA, message_of, read, read_row, read_rows
+from tests.records.reading import DATA, message_of, read, read_row, read_rows, zstd_archive
 from tokur_cli.answers.grading import label_of
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.formats import FORMATS, recognise
@@ -396,10 +395,8 @@ def test_lm_eval_reads_one_filter_of_each_task_and_says_it(tmp_path):
 
 def header(name):
     """What Inspect computed for the whole log, from its own file in the archive."""
-    from tokur_cli.records.formats.inspect import _read_member
-
-    with zipfile.ZipFile(DATA / name) as archive:
-        return json.loads(_read_member(archive, archive.getinfo("header.json"), 10**9))
+    with zstd_archive(DATA / name) as archive:
+        return json.loads(archive.read("header.json"))
 
 
 @pytest.mark.parametrize("log", ["included", "graded", "failing", "reasoning", "tools", "several"])

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import json
 import math
 import re
-import struct
-import zlib
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokur_cli.records.arrays import elements
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, add_label, dicts, each, has
 from tokur_cli.records.formats.chat_api import read_choices
+from tokur_cli.records.mapping import value_at
 from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import open_zstd
-
-if TYPE_CHECKING:
-    import zipfile
 
 Samples = Iterator[tuple[str, int, bytes | None]]
 _ATTACHMENT = "attachment://"
@@ -34,7 +29,6 @@ _LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
 _HEADER = "header.json"
 _STARTED = re.compile(_LOG.pattern + rb'\s*"started"')
 _UNFINISHED = 'the log has the status "started": its run did not end, and samples may be missing'
-_ZIP_ZSTD = 93  # how Inspect compresses; zipfile reads it only from Python 3.14 on
 
 
 # --- samples ---
@@ -94,21 +88,18 @@ def _inline(record: Record, value: Any) -> Any:
         return [_inline(record, item) for item in value]
     if not isinstance(value, str) or not value.startswith(_ATTACHMENT):
         return value
-    attachments = record.get("attachments")
-    kept = attachments.get(value.removeprefix(_ATTACHMENT)) if isinstance(attachments, dict) else None
-    if kept is None:
-        raise record.error(f'"{value}" is missing: write the log again with resolve_attachments=True')
-    return record.checked_text("attachments", kept)
+    try:
+        return record.checked_text("attachments", record.fields["attachments"][value.removeprefix(_ATTACHMENT)])
+    except (KeyError, TypeError):
+        raise record.error(f'"{value}" is missing: write the log again with resolve_attachments=True') from None
 
 
 def _tools(record: Record, message: Any) -> list[dict[str, Any]]:
-    """Return the tools that the model was told of when it wrote a message."""
-    for event in reversed(dicts(record.get("events"))):
-        output = event.get("output")
-        written = [choice.get("message") for choice in dicts(output.get("choices"))] if isinstance(output, dict) else []
-        is_it = bool(written) and isinstance(written[0], dict) and written[0].get("id") == message is not None
-        if event.get("event") == "model" and isinstance(event.get("tools"), list) and is_it:
-            return [_inline(record, tool) for tool in event["tools"]]
+    """Return the tools that the model was told of when it wrote the message of this id."""
+    for event in reversed(dicts(record.get("events")) if message is not None else []):
+        with suppress(LookupError):
+            if value_at(event, "output.choices.0.message.id") == message:
+                return [_inline(record, tool) for tool in dicts(event.get("tools"))]
     return []
 
 
@@ -156,12 +147,10 @@ def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note
     head = stream.peek()
     if _STARTED.match(head):
         note(f"{source}: {_UNFINISHED}")
-    is_archive = head.startswith(_ZIP)
-    samples = (
-        _read_archive(stream, source, max_sample, note)
-        if is_archive
-        else elements(stream, source, "samples", max_sample)
-    )
+    if head.startswith(_ZIP):
+        samples = _read_archive(stream, source, max_sample, note)
+    else:
+        samples = elements(stream, source, "samples", max_sample)
     for name, line, text in samples:
         if text is not None and (b"NaN" in text or b"Infinity" in text):
             with suppress(ValueError):  # else the reader says what is wrong with it
@@ -171,6 +160,8 @@ def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note
 
 def _read_archive(stream: io.BufferedReader, source: str, max_member: int, note: Note) -> Samples:
     """Yield the samples of an ``.eval`` archive, in the order in which they were written."""
+    if sys.version_info < (3, 14):
+        import zipfile_zstd  # noqa: F401 - Inspect compresses so, which zipfile must learn
     import zipfile  # which every start would pay for
 
     if not stream.seekable():
@@ -182,33 +173,17 @@ def _read_archive(stream: io.BufferedReader, source: str, max_member: int, note:
                 raise TokurError(
                     f"{source}: is a zip archive, but not an Inspect log: unpack it, and give what it holds"
                 )
-            header = _read_member(archive, archive.getinfo(_HEADER), max_member) if _HEADER in names else None
-            if header is None or _STARTED.match(header):
+            if _HEADER not in names or _STARTED.match(archive.read(_HEADER)):
                 note(f"{source}: {_UNFINISHED}")
             # a sample that was written again is listed twice; the last is the one that counts
             for name in dict.fromkeys(names):
                 if name.startswith("samples/") and name.endswith(".json"):
-                    yield f"{source}/{name}", 1, _read_member(archive, archive.getinfo(name), max_member)
-    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, OSError) as error:
+                    is_long = archive.getinfo(name).file_size > max_member
+                    yield f"{source}/{name}", 1, None if is_long else archive.read(name)
+    except TokurError:
+        raise
+    except Exception as error:  # of zipfile, and of what unpacks its members
         raise TokurError(f"{source}: is not an Inspect log that can be read: {error}") from None
-
-
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_member: int) -> bytes | None:
-    """Return a member's contents, None if they are too long; if they are longer than the archive says, that fails."""
-    import zipfile
-
-    if member.file_size > max_member:
-        return None
-    if member.compress_type != _ZIP_ZSTD:
-        return archive.read(member)
-    stored = copy.copy(member)  # its bytes as they are, to which the checksum does not belong
-    stored.compress_type, stored.file_size = zipfile.ZIP_STORED, member.compress_size
-    del stored.CRC
-    with open_zstd(archive.open(stored), member.filename) as contents:
-        data = contents.read(member.file_size + 1)
-    if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
-        raise zipfile.BadZipFile(f"{member.filename}: its size or its checksum is wrong")
-    return data
 
 
 INSPECT = Format(
