@@ -9,6 +9,7 @@ from tokur_cli.records.reader import read_records
 
 if sys.version_info >= (3, 14):
     import zipfile
+
     from compression.zstd import compress as zstd_compress
 else:
     import zipfile_zstd as zipfile

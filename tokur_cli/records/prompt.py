@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from tokur_cli.records.encoding import json_type
@@ -185,17 +186,15 @@ def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[st
 
 def paths_of_texts(fields: Mapping[str, Any]) -> str:
     """Return the end of a message that asks for a field: the paths of the texts in a row of no known format."""
-    known = {name: value for name, value in fields.items() if name not in KNOWN}
-    paths = list(_paths_of_texts("", known, _DEPTH))[:_MOST_PATHS]
-    return f": {', '.join(paths)}" if paths else ""
 
+    def paths(value: Any, path: str = "") -> Iterator[str]:
+        if isinstance(value, dict) and path.count(".") < _DEPTH:
+            for name, child in value.items():
+                yield from paths(child, f"{path}.{name}")
+        first = value[0] if isinstance(value, list) and value else value
+        has_text = isinstance(value, list) and isinstance(first, dict) and not _TEXT_FIELDS.isdisjoint(first)
+        if isinstance(first, str) or has_text:  # a list of texts, or of objects with a text
+            yield path.removeprefix(".")
 
-def _paths_of_texts(path: str, value: Any, depth: int) -> Iterator[str]:
-    """Yield the paths of the texts in a value, and of lists of texts or of objects with a text."""
-    if isinstance(value, dict) and depth:
-        for name, child in value.items():
-            yield from _paths_of_texts(f"{path}.{name}" if path else name, child, depth - 1)
-    first = value[0] if isinstance(value, list) and value else value
-    has_text = isinstance(value, list) and isinstance(first, dict) and not _TEXT_FIELDS.isdisjoint(first)
-    if isinstance(first, str) or has_text:
-        yield path
+    found = list(islice(paths({name: value for name, value in fields.items() if name not in KNOWN}), _MOST_PATHS))
+    return f": {', '.join(found)}" if found else ""

@@ -134,8 +134,7 @@ def complete(record: Record) -> Record:
     A question without a response is given the reference that TriviaQA's rows have.
     """
     fields = record.fields
-    is_chat = isinstance(fields.get("messages"), list)
-    is_answered = isinstance(fields.get("response"), str) or (is_chat and record.split_messages()[1] is not None)
+    is_answered = isinstance(fields.get("response"), str)
     if fields.get("reference") is None:
         names = _REFERENCES if is_answered else ("answer",) if _is_of_triviaqa(fields.get("answer")) else ()
         references = (_reference(name, fields[name]) for name in names if name in fields)

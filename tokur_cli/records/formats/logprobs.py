@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,10 +64,9 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(listed, list):
         return {}
     tokens = [token if isinstance(token, dict) else {"token": token} for token in listed]
-    texts: list[Any] = [token.get("token") for token in tokens]
-    if not texts or not all(isinstance(text, str) for text in texts):
+    if not tokens or not all(isinstance(token.get("token"), str) for token in tokens):
         return {}
-    ids = [_TOKEN_ID.fullmatch(text) for text in texts]
+    ids = [_TOKEN_ID.fullmatch(token["token"]) for token in tokens]
     if all(ids):
         return {"token_ids": [int(match[1]) for match in ids if match]}
     return {"token_strings": [_spelled(_text_of(token)) for token in tokens]}
@@ -109,12 +109,9 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
 
 def _find(record: Record) -> tuple[str, Any]:
     for place in _PLACES:
-        try:
-            value = value_at(record.fields, place)
-        except LookupError:
-            continue
-        if value is not None:
-            return place, value
+        with suppress(LookupError):
+            if (value := value_at(record.fields, place)) is not None:
+                return place, value
     raise record.error(
         'has no "logprobs": ask the service for them ("logprobs": true, "top_logprobs": 20), or leave out '
         "--from-logprobs to score with a model"

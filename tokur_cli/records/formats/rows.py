@@ -207,14 +207,11 @@ def _answered(record: Record, text: str, asked: Any, what: str, said: Any) -> Re
         text: the field of the prompt that a text is.
         asked: a text, or messages.
         what: the path of what was said, for errors.
-        said: a text, a message, or None.
+        said: a text, or a message.
     """
     prompt = {text: asked} if isinstance(asked, str) else {"messages": asked}
-    if isinstance(said, dict):
-        said = read_response(what, said, record)
-    elif said is not None:
-        said = record.checked_text(what, said)
-    return with_fields(record, **prompt, response=said)
+    response = read_response(what, said, record) if isinstance(said, dict) else record.checked_text(what, said)
+    return with_fields(record, **prompt, response=response)
 
 
 @row_format(
