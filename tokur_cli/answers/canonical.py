@@ -30,8 +30,6 @@ from tokur_cli.answers.text import plain
 MAX_SYMBOLIC_LENGTH = 2_000
 """Longer answers are compared as text only: no answer to a question is that long, and parsers are not linear."""
 
-Kind = Literal["number", "choice", "words", "expression"]
-
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
@@ -45,57 +43,44 @@ class Canonical:
         beside: the answer that stands beside the letter of a choice, 17 of ``(C) 17``, where it is no mere word.
     """
 
-    kind: Kind
+    kind: Literal["number", "choice", "words", "expression"]
     text: str
     latex: str
     number: Number | None = None
     beside: Canonical | None = None
 
 
-_COMMANDS = {"×": "times", "·": "cdot", "π": "pi", "√": "sqrt", "≤": "le", "≥": "ge", "≠": "ne", "∞": "infty"}
-_FRACTIONS = {"½": (1, 2), "¼": (1, 4), "¾": (3, 4), "⅓": (1, 3), "⅔": (2, 3)}
 _CHARACTERS = str.maketrans(
-    {"–": "-", "—": "-", "÷": "/"}
-    | {character: rf"\{command} " for character, command in _COMMANDS.items()}
-    | {character: rf"\frac{{{top}}}{{{bottom}}}" for character, (top, bottom) in _FRACTIONS.items()}
+    {"–": "-", "·": r"\cdot ", "√": r"\sqrt ", "∞": r"\infty "}
+    | {"½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
 )
-
-_SPACING = re.compile(
-    r"\\(?:left|right|[bB]igg?[lr]?|displaystyle|limits|quad|qquad|thinspace)(?![A-Za-z])"
-    r"|(?<!\\)\\[,;: ]|\\! *|(?<!\\)~"
-)
-_JOINING = (r"\!", r"\left", r"\right", r"\b", r"\B")
 _DOLLAR = re.compile(r"(?<!\\)\$")
-_DEGREES = re.compile(r"\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)(?![A-Za-z])|\s*\\degree(?![A-Za-z])|\s*°(?:[CF]\b)?")
-_STYLED_TEXT = re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
-_ROMAN_LETTER = re.compile(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}")
+_BRACES = r"\{((?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*)\}"
+_BOXED = re.compile(rf"\\(?:boxed|fbox)\s*{_BRACES}")
 _DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _MARKED_TEXT = re.compile(r"\\text\{([^{}]*)\}")
-_LETTERS = re.compile(r"\\text\{\s*([A-Z](?:(?:\s*,\s*|\s*,?\s+(?:and|or)\s+)[A-Z])+)\s*\}")
 _SPELLINGS = (
+    (re.compile(r"(?<!\\)\\[()\[\]]"), " "),
+    (
+        re.compile(r"\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)(?![A-Za-z])|\s*\\degree(?![A-Za-z])|\s*°(?:[CF]\b)?"),
+        r"\\text{degrees}",
+    ),
+    (re.compile(r"\\(?:left|right|[bB]igg?[lr]?)(?![A-Za-z])|\\! *"), ""),
+    (re.compile(r"\\(?:displaystyle|limits|q?quad|thinspace)(?![A-Za-z])|(?<!\\)\\[,;: ]|(?<!\\)~"), " "),
+    (re.compile(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}"), r" \1"),
+    (re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}"), r"\\text{\1}"),
+    (re.compile(r"\\text\{\s*([A-Z](?:(?:\s*,\s*|\s*,?\s+(?:and|or)\s+)[A-Z])+)\s*\}"), r"\1"),
+    (re.compile(r"^\\text\{([^{}]*\d[^{}]*)\}$"), r"\1"),
     (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
-    (re.compile(r",\s*(?:and|or)(?![A-Za-z])\s*"), ", "),
     (re.compile(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
     (re.compile(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
-    (re.compile(r"\\sqrt\s*(\d)"), r"\\sqrt{\1}"),
+    (re.compile(r",\s*(?:and|or)(?![A-Za-z])\s*"), ", "),
     (re.compile(r"\{,\}(?=\d{3}(?!\d))"), ","),
     (re.compile(r"(?<=\d)\{,\}(?=\d)"), "."),
     (re.compile(r"\\([%$#&])"), r"\1"),
-    (re.compile(r"\\(?:geq|geqslant)(?![A-Za-z])"), r"\\ge"),
-    (re.compile(r"\\(?:leq|leqslant)(?![A-Za-z])"), r"\\le"),
-    (re.compile(r"\\neq(?![A-Za-z])"), r"\\ne"),
-    (re.compile(r"(?<!\\text)\{ +"), "{"),
-    (re.compile(r"(?<=[^ ]) +\}"), "}"),
-    (re.compile(r"(?<=\d)(or|and)(?=[A-Za-z(\\-])"), r" \1 "),
-    # The argument of a function that is a number says nothing: f(x) = 5 is f = 5.
-    (
-        re.compile(r"(?<![A-Za-z\\])([A-Za-z])\([a-z]\)(?=\s*=\s*-?\s*\d+(?:[.,/]\d+)*\s*(?:$|[,;]|\\text|and|or))"),
-        r"\1",
-    ),
 )
-_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
-_DELIMITED = re.compile(r"\$\$(.*)\$\$|\\\[(.*)\\\]|\\\((.*)\\\)", re.DOTALL)
-_NO_CALCULATION = re.compile(r"[<>;]|!=|,(?!\d{3}(?!\d))|\\(?:begin|le|ge|ne)(?![A-Za-z])|\b(?:and|or)\b")
+"""What LaTeX writes in several ways, and the one that stays; words that it sets as text are marked ``\\text{…}``."""
+
 _NAMED = re.compile(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?\s*")
 _ARITHMETIC_COMMAND = re.compile(
     r"\\(?:frac|sqrt|times|cdot|div|binom|pi|circ|sin|cos|tan|log|ln)(?![A-Za-z])|\\text\{[^{}]*\}|(?<=\d)\s*x\s*(?=\d)"
@@ -105,12 +90,10 @@ _AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
 _LIST_COMMA = re.compile(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
 
 _CHOICE = re.compile(
-    r"(?:\(\s*(?P<round>[A-Ja-j])\s*\)|\[\s*(?P<square>[A-J])\s*\]|(?P<capital>[A-J])\s*[).:]"
-    r"|(?P<small>[a-j])(?:\)|\.(?=\s+[-+$\\(]?\d)))"
-    r"(?:\s+(?P<beside>\S.*)|(?<=\))(?P<digits>-?\d.*))?|(?P<alone>[A-J])",
+    r"(?:\(\s*([A-Ja-j])\s*\)|\[\s*([A-J])\s*\]|([A-J])\s*[).:]|([a-j])(?:\)|\.(?=\s+[-+$\\(]?\d)))"
+    r"(?:(?:\s+(?=\S)|(?<=\))(?=-?\d))(?P<beside>.*))?|([A-J])",
     re.DOTALL,
 )
-_LETTER_AS_TEXT = re.compile(r"\\text\{\s*\(?[A-Ja-j]\s*[).:]?\s*\}\s*(?=\S)")
 _WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
 _TIME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}:\d\d|\d{1,2}(?::\d\d)?\s?[ap]\.?\s?m\.?", re.IGNORECASE)
 """A date or a time of day, which a parser would compute with."""
@@ -120,8 +103,6 @@ _NO_NAME = re.compile(r"[^\w\s]|_")
 _LETTERS_WITH_STROKES = str.maketrans(
     {"ł": "l", "Ł": "l", "ø": "o", "Ø": "o", "đ": "d", "Đ": "d", "æ": "ae", "œ": "oe"}
 )
-_ARTICLES = frozenset(("a", "an", "the"))
-_NAMES = frozenset(("pi", "infinity", "infty", "inf", "oo"))
 
 
 @lru_cache(maxsize=65_536)
@@ -147,66 +128,43 @@ def canonical(answer: str) -> Canonical:
         return Canonical("number", text, marked, number)
     choice = _CHOICE.fullmatch(shown)
     if choice:
-        names = ("round", "square", "capital", "small", "alone")
-        letter = next(choice[name] for name in names if choice[name])
-        behind = choice["beside"] or choice["digits"]
-        beside = canonical(_behind_letter(marked, behind)) if behind else None
+        letter = next(filter(None, choice.groups()))
+        beside = canonical(choice["beside"]) if choice["beside"] else None
         return Canonical("choice", letter.upper(), marked, beside=beside)
     words = _WORDS.fullmatch(shown)
-    if words and shown.lower() not in _NAMES:
+    if words:
         return Canonical("words", name_of(words[1]), marked)
     return Canonical("expression", text, marked)
 
 
 def name_of(text: str) -> str:
-    """Return a name as TriviaQA's scorer compares it, without case, articles and punctuation; accents are folded, too.
+    """Return a name as TriviaQA's scorer compares it, without case, articles and punctuation.
 
-    Args:
-        text: such as ``the Montréal``; the accents of Latin and Greek letters are folded alone.
+    The accents of Latin and Greek letters are folded, too: ``the Montréal`` is ``montreal``.
     """
     folded = _ACCENTS.sub("", unicodedata.normalize("NFD", text.translate(_LETTERS_WITH_STROKES).casefold()))
     words = _NO_NAME.sub(" ", unicodedata.normalize("NFC", folded)).split()
-    return " ".join([word for word in words if word not in _ARTICLES] or words)
-
-
-def _behind_letter(marked: str, shown: str) -> str:
-    """Return what stands behind a letter, as it is marked: what is shown of it where the letter is set as one text."""
-    inside = _LETTER_AS_TEXT.match(marked)
-    return marked[inside.end() :] if inside else shown
+    return " ".join([word for word in words if word not in ("a", "an", "the")] or words)
 
 
 def _normalise(answer: str) -> str:
-    r"""Drop what is only typography; words that LaTeX sets as text stay marked ``\text{…}``."""
+    """Drop what is only typography."""
     text = _strip(plain(answer).translate(_CHARACTERS))
-    for wrapper in (_DELIMITED, _BOXED, _DELIMITED):
-        inside = wrapper.fullmatch(text)
-        if inside:
-            body = next(group for group in inside.groups() if group is not None)
-            if _is_one_group(body):
-                text = _strip(body)
+    if len(_DOLLAR.findall(text)) > 1:
+        text = _strip(_DOLLAR.sub("", text))
     if "\\begin" not in text:  # where "\\\\" ends a row
         text = _DOUBLE_ESCAPE.sub(r"\\", text)
-    if len(_DOLLAR.findall(text)) > 1:
-        text = _DOLLAR.sub("", text)
-    text = _DEGREES.sub(r"\\text{degrees}", text)
-    text = _SPACING.sub(lambda match: "" if match[0].startswith(_JOINING) else " ", text)
-    text = _ROMAN_LETTER.sub(r" \1 ", text)
-    text = _STYLED_TEXT.sub(r"\\text{\1}", text)
-    text = _LETTERS.sub(r"\1", text)
-    whole = _MARKED_TEXT.fullmatch(text)
-    if whole and any(digit in text for digit in "0123456789"):
-        text = whole[1]
     for pattern, replacement in _SPELLINGS:
         text = pattern.sub(replacement, text)
-    return _strip(" ".join(text.split()))
+    text = _strip(" ".join(text.split()))
+    boxed = _BOXED.fullmatch(text)
+    return _normalise(boxed[1]) if boxed else text
 
 
 def _without_working(text: str) -> str:
     """Return the result of a calculation, 7 of ``3 + 4 = 7``, with its name if any: ``x = 7`` of ``x = 3 + 4 = 7``."""
     first, *inner = text.split("=")
-    if not inner or _NO_CALCULATION.search(text):
-        return text
-    if not all(_is_arithmetic(part) for part in inner):
+    if not inner or not all(map(_is_arithmetic, inner)):
         return text
     result = inner[-1].strip()
     if not first or _is_arithmetic(first):
@@ -221,16 +179,6 @@ def _is_arithmetic(text: str) -> bool:
         return not number.name
     rest = _ARITHMETIC_COMMAND.sub("", text)
     return any(digit in rest for digit in "0123456789") and not re.search(f"[{LETTER}]", rest)
-
-
-def _is_one_group(body: str) -> bool:
-    r"""Return whether delimiters around ``body`` belong together: ``\boxed{1}, \boxed{2}`` is not one box."""
-    depth = 0
-    for token in re.findall(r"\\.|[{}]|\$\$", body):
-        depth += (token == "{") - (token == "}")
-        if depth < 0 or token in (r"\[", r"\]", r"\(", r"\)", "$$"):
-            return False
-    return depth == 0
 
 
 def _strip(text: str) -> str:

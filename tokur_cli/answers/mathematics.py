@@ -101,8 +101,7 @@ def _values(expression: Any) -> list[Any]:
     Raises:
         ValueError: it is none that has values, such as an inequality.
     """
-    if isinstance(expression, sympy.Eq) and isinstance(expression.lhs, sympy.Symbol):
-        return _values(expression.rhs)
+    expression = _without_name(expression)
     if isinstance(expression, sympy.Expr):
         return [_at_a_point(expression)]
     if isinstance(expression, sympy.Interval):
@@ -115,6 +114,13 @@ def _values(expression: Any) -> list[Any]:
         values = [value for element in expression.args for value in _values(element)]
         return sorted(values, key=lambda value: tuple(value.evalf(50).as_real_imag()))
     raise ValueError("no values")
+
+
+def _without_name(expression: Any) -> Any:
+    """Return the 5 of ``x = 5`` and ``f(x) = 5``: a name on one side alone is not compared."""
+    if isinstance(expression, sympy.Eq) and (expression.lhs.is_Symbol or expression.lhs.is_Function):
+        return expression.rhs
+    return expression
 
 
 def _at_a_point(expression: Any) -> Any:
@@ -154,9 +160,7 @@ def fingerprint(latex: str) -> str | None:
     found = _parse(latex)
     if not found:
         return None
-    expression = found[0]
-    if isinstance(expression, sympy.Eq) and isinstance(expression.lhs, sympy.Symbol):
-        expression = expression.rhs  # a name on one side alone is not compared
+    expression = _without_name(found[0])
     try:
         if isinstance(expression, sympy.Expr):
             return f"@{_digits(expression)}"
