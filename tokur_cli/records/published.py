@@ -26,23 +26,22 @@ _LABELS = ("correct", "quality")
 _ROWS_AT_ONCE = 256
 
 
-def is_published(path: str) -> bool:
-    """Return whether an input's name is one that :func:`published_rows` reads."""
-    return path.startswith((_HUB, _GYM)) or path.endswith((*_TABLES, *_CSV)) or _is_saved(path)
-
-
-def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | RecordError]:
-    """Read the rows of ``hf:…``, ``gym:…``, a saved data set, a ``.parquet``, ``.arrow``, ``.csv`` or ``.tsv`` file.
+def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | RecordError] | None:
+    """Return the rows of ``hf:…``, ``gym:…``, a saved data set, a ``.parquet``, ``.arrow``, ``.csv`` or ``.tsv`` file.
 
     A record's line is the row's number, from 1; in a CSV or TSV file it is the line on which the row begins. There,
-    ``max_line`` is the longest cell in bytes.
+    ``max_line`` is the longest cell in bytes. None is returned for any other input.
 
     Raises:
         TokurError: while iterating: the input as a whole cannot be read, or needs a library that is not there.
     """
     if path.endswith(_CSV):
         return records_of(_csv_rows(path, max_line), path)
-    return records_of(enumerate(_gym_rows(path) if path.startswith(_GYM) else _data_set_rows(path), start=1), path)
+    if path.startswith(_GYM):
+        return records_of(enumerate(_gym_rows(path), start=1), path)
+    if path.startswith(_HUB) or path.endswith(_TABLES) or _is_saved(path):
+        return records_of(enumerate(_data_set_rows(path), start=1), path)
+    return None
 
 
 def records_of(rows: Iterable[tuple[int, Any]], source: str) -> Iterator[Record | RecordError]:
@@ -52,14 +51,6 @@ def records_of(rows: Iterable[tuple[int, Any]], source: str) -> Iterator[Record 
             yield row if isinstance(row, RecordError) else Record.of(row, source, number)
         except RecordError as error:
             yield error
-
-
-def file_behind(name: str) -> str | None:
-    """Return the file or the folder that an input's name means; None where it is none of this machine's."""
-    if name.startswith(_HUB):
-        path = _parse(name)[0]
-        return path if os.path.exists(path) else None
-    return None if name.startswith(_GYM) else name
 
 
 # --- tables ---

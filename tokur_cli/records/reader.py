@@ -17,7 +17,7 @@ from tokur_cli.records.formats.chat_api import COMPLETIONS
 from tokur_cli.records.formats.everyday import complete
 from tokur_cli.records.formats.inspect import is_log, read_log
 from tokur_cli.records.mapping import FieldMapping
-from tokur_cli.records.published import is_published, published_rows, records_of
+from tokur_cli.records.published import published_rows, records_of
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import (
     BOM,
@@ -94,8 +94,8 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
     Raises:
         TokurError: the file as a whole cannot be read.
     """
-    if is_published(path):
-        yield from published_rows(path, max_line)
+    if (published := published_rows(path, max_line)) is not None:
+        yield from published
         return
     source = display_name(path)
     with open_input(path) as stream:

@@ -17,7 +17,6 @@ from typer.models import OptionInfo
 
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_files, check_writable
-from tokur_cli.records.published import file_behind
 from tokur_cli.records.streams import STDIN
 from tokur_cli.selection.voting import parse_share
 
@@ -137,7 +136,7 @@ def check_parameters(parameters: Iterable[inspect.Parameter], values: Mapping[st
             if isinstance(mark, Writes):
                 outputs += [(name, mark.folder) for name in names]
             else:
-                inputs += [file for file in map(file_behind, names) if file is not None]
+                inputs += names
     if sys.__stdout__ is None and all(name == STDIN for name, _ in outputs):
         raise UsageError("standard output is closed: give a file to write to")
     for name, folder in outputs:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tokur_cli.commands.shared.errors import say
-from tokur_cli.records.published import is_published
+from tokur_cli.records.published import published_rows
 from tokur_cli.records.streams import STDIN, is_regular_file
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def count_lines(*paths: str) -> int | None:
     """Return the number of lines of plain files; None if one has none that can be counted: a pipe, a table."""
     count = 0
     for path in paths:
-        if path == STDIN or is_published(path) or not is_regular_file(path):
+        if path == STDIN or published_rows(path) is not None or not is_regular_file(path):
             return None
         try:
             with open(path, "rb") as stream:

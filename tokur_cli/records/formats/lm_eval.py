@@ -20,20 +20,18 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
     The harness writes every row once for each of its task's filters; the extracted answer and its verdict alone differ.
     The filter that is wanted is read, else the one whose row comes first.
     """
-    filters: dict[bytes, str] = {}  # the first one of each response
+    filters: dict[bytes, str] = {}  # the first one of each question
+    questions: dict[Any, bytes] = {}  # the first one of each doc_id
     read: dict[str, None] = {}
     passed: dict[str, None] = {}
-    questions: dict[Any, bytes] = {}
 
     def adapt(row: Record) -> Iterator[Record]:
-        name = str(row.get("filter"))
-        first = filters.setdefault(_digest(row, "doc_id", "arguments", "resps"), name)
-        if name != (given.filter or first):
+        doc_id, name = row.fields["doc_id"], str(row.get("filter"))
+        question = blake2b(encode_value([doc_id, row.get("arguments")]), digest_size=8).digest()
+        if name != (given.filter or filters.setdefault(question, name)):
             passed[name] = None
             return
         read[name] = None
-        doc_id = row.fields["doc_id"]
-        question = _digest(row, "doc_id", "arguments")
         if questions.setdefault(doc_id, question) != question:  # a row does not say of which task it is
             doc_id = f"{doc_id}-{question.hex()}"
         yield from _adapt_row(row, doc_id)
@@ -48,11 +46,6 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
             f"read the filter {', '.join(read)}, passed over {', '.join(passed)} of the same responses: "
             "--format lm-eval:NAME chooses"
         )
-
-
-def _digest(record: Record, *names: str) -> bytes:
-    """Return 8 bytes for these fields of a row."""
-    return blake2b(encode_value([record.get(name) for name in names]), digest_size=8).digest()
 
 
 def _adapt_row(record: Record, doc_id: int | str) -> Iterator[Record]:

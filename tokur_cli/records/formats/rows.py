@@ -200,15 +200,7 @@ def alpaca(record: Record) -> Record:
 
 
 def _answered(record: Record, text: str, asked: Any, what: str, said: Any) -> Record:
-    """Return a record of what was asked and what was said.
-
-    Args:
-        record: the row.
-        text: the field of the prompt that a text is.
-        asked: a text, or messages.
-        what: the path of what was said, for errors.
-        said: a text, or a message.
-    """
+    """Return a record of what was asked, a text that goes into that field or messages, and the text or message said."""
     prompt = {text: asked} if isinstance(asked, str) else {"messages": asked}
     response = read_response(what, said, record) if isinstance(said, dict) else record.checked_text(what, said)
     return with_fields(record, **prompt, response=response)
