@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tokur_cli.answers.code.execution import Limits, run
+from tokur_cli.answers.code.execution import Limits, passes
 
 Stage = dict[str, Any]
 
@@ -202,24 +202,24 @@ def response_of(function: Callable[[Stage], object], stage: Stage) -> str:
 
 
 def attempt(name: str, stage: Stage, *, isolated: bool) -> str:
-    """What became of an escape: "escaped", or what stopped it."""
+    """What became of an escape: "escaped", or that it was stopped."""
     limits = LIMITS if name not in PAST_LIMITS or (isolated and name != "outlives_its_run") else WITHOUT_LIMITS
     with _victim(stage["mark"]) as victim:
         stage = {**stage, "victim": victim.pid}
         response = response_of(ESCAPES[name], stage)
         for _ in range(2 if name.startswith("leaves_a_file") else 1):
-            problem = run(response, ROW, limits, isolated=isolated)
+            passed = passes(response, ROW, limits, isolated=isolated)
         if name == "outlives_its_run":
             time.sleep(0.5)
             left = processes_called(stage["comm"])
             for process in left:
                 os.kill(process, signal.SIGKILL)
-            assert problem is None, problem
+            assert passed
             return "escaped" if left else "is gone"
-        if problem is None:
+        if passed:
             return "escaped"
         assert victim.poll() is None, f"{name} killed the victim"
-        return problem
+        return "is stopped"
 
 
 def processes_called(name: str) -> list[int]:

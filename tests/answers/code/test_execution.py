@@ -4,13 +4,12 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.answers.code.escapes import processes_called
-from tokur_cli.answers.code.execution import Limits, probe, run, run_all
+from tokur_cli.answers.code.execution import Limits, passes, run_all
 from tokur_cli.records.errors import TokurError
 
 ROWS = [
@@ -36,66 +35,64 @@ pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewra
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["task_id"])
-def test_run_passes_published_solutions_in_every_dress(row):
+def test_passes_published_solutions_in_every_dress(row):
     responses = [dress.format(prompt=row["prompt"], solution=row["canonical_solution"]) for dress in DRESSES]
-    assert [*run_all((response, row) for response in responses)] == [None] * len(DRESSES)
+    assert [*run_all((response, row) for response in responses)] == [True] * len(DRESSES)
 
 
-def test_run_takes_a_completion_that_lost_its_indentation_and_the_last_block():
+def test_passes_takes_a_completion_that_lost_its_indentation_and_the_last_block():
     blocks = "```python\ndef double(x): return 3\n```\nBetter:\n```py\ndef double(x): return x + x\n```\n```\n4\n```"
     for response in ("return 2 * x", "y = x\n    return x + y", "y = x\nreturn x + y", blocks):
-        assert run(response, ROW, SHORT) is None, response
+        assert passes(response, ROW, SHORT), response
 
 
-def test_run_says_what_went_wrong():
-    assert run("    return x", ROW) == "AssertionError: two"
-    assert run("    return (", ROW).startswith("SyntaxError")
+def test_passes_nothing_else():
+    for response in ("    return x", "    return (", "I cannot do that.", ""):
+        assert not passes(response, ROW, SHORT), response
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("body", "expected"),
+    "body",
     [
-        ("    while True: pass", "timeout"),
-        ("    import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\n    while True: pass", "timeout"),
-        ("    import os; os._exit(0)", "crashed"),
-        ("    import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n    while True: pass", "crashed timeout"),
-        ("    keep = []\n    while True: keep.append(bytearray(10 ** 7))", "Error crashed"),
-        ("    class E(Exception):\n        def __str__(self): raise E\n    raise E", "exception"),
-        ("    import ctypes; ctypes.string_at(0)", "crashed"),
-        ("    open('big', 'wb').write(bytes(1 << 22))\n    return 2 * x", "Error crashed"),
-        ("    import os; os.execv('/proc/self/exe', ['python', '-c', ''])", "crashed"),
+        "    while True: pass",
+        "    import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\n    while True: pass",
+        "    import os; os._exit(0)",
+        "    import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n    while True: pass",
+        "    keep = []\n    while True: keep.append(bytearray(10 ** 7))",
+        "    class E(Exception):\n        def __str__(self): raise E\n    raise E",
+        "    import ctypes; ctypes.string_at(0)",
+        "    open('big', 'wb').write(bytes(1 << 22))\n    return 2 * x",
+        "    import os; os.execv('/proc/self/exe', ['python', '-c', ''])",
     ],
-)  # fmt: skip
-def test_run_never_passes_hostile_code(body, expected):
-    limits = replace(SHORT, seconds=1) if "timeout" in expected else SHORT
+)
+def test_passes_no_hostile_code_and_ends_in_time(body):
     started = time.monotonic()
-    problem = run(body, ROW, limits)
-    assert any(word in problem for word in expected.split()), problem
-    assert time.monotonic() - started < limits.seconds + 10
+    assert not passes(body, ROW, SHORT)
+    assert time.monotonic() - started < SHORT.seconds + 10
 
 
-def test_run_outlives_code_that_kills_its_parent():
+def test_passes_outlives_code_that_kills_its_parent():
     for target in ("os.getppid()", "0", "-os.getppid()"):
         body = f"    import os, signal\n    os.kill({target}, signal.SIGKILL)\n    return 0"
-        assert run(body, ROW, SHORT) is not None
-    assert run("    return 2 * x", ROW, SHORT) is None
+        assert not passes(body, ROW, SHORT)
+    assert passes("    return 2 * x", ROW, SHORT)
 
 
-def test_run_gives_code_a_fresh_folder_and_no_environment(monkeypatch, tmp_path):
+def test_passes_gives_code_a_fresh_folder_and_no_environment(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("SECRET_TOKEN", "hush")
     body = "    import os\n    assert os.listdir() == [] or x < 0\n    assert 'SECRET_TOKEN' not in os.environ\n"
     body += "    open('left', 'w').write('x')\n    return 2 * x"
     for isolated in (True, True, False):
-        assert run(body, ROW, SHORT, isolated=isolated) is None
+        assert passes(body, ROW, SHORT, isolated=isolated)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_goes_on_when_tokur_is_killed():
     name = f"tokur-{os.getpid()}"
     body = f"    import ctypes, time\n    ctypes.CDLL(None).prctl(15, {name.encode()!r}, 0, 0, 0)\n    time.sleep(99)"
-    program = f"from tokur_cli.answers.code.execution import run; run({body!r}, {ROW!r})"
+    program = f"from tokur_cli.answers.code.execution import passes; passes({body!r}, {ROW!r})"
     tokur = subprocess.Popen([sys.executable, "-c", program])
     try:
         wait_until(lambda: processes_called(name))
@@ -119,22 +116,18 @@ def test_run_all_keeps_what_a_response_writes_from_the_results_of_others(write, 
         f"    import os\n    for d in range(3, 64):\n        try:\n            {write}\n        except OSError: pass\n"
     )
     bodies = ("    return 2 * x", flood + "    return 0", "    return 2 * x", flood + "    os._exit(0)", "    return 0")
-    problems = list(run_all([(body, ROW) for body in bodies], SHORT))
-    assert problems[::2] == [None, None, "AssertionError: two"]
-    assert not {None, "timeout"} & set(problems[1::2])
+    assert list(run_all([(body, ROW) for body in bodies], SHORT)) == [True, False, True, False, False]
 
 
-def test_probe_says_how_code_is_run_and_refuses_without_bubblewrap(monkeypatch, tmp_path):
-    version = subprocess.run(["bwrap", "--version"], capture_output=True, text=True).stdout.split()[-1]
-    assert probe() == f"in bubblewrap {version}"
-    assert probe(isolated=False) == "without isolation"
+def test_passes_refuses_without_bubblewrap(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TokurError, match=r"apt install bubblewrap.*--unsafe-code-execution"):
-        run("    return 2 * x", ROW)
+        passes("    return 2 * x", ROW)
+    assert passes("    return 2 * x", ROW, isolated=False)
 
 
-def test_probe_refuses_where_bubblewrap_may_not_isolate():
-    program = "from tokur_cli.answers.code.execution import probe; probe()"
+def test_passes_refuses_where_bubblewrap_may_not_isolate():
+    program = f"from tokur_cli.answers.code.execution import passes; passes('', {ROW!r})"
     forbid = 'echo 0 > /proc/sys/user/max_net_namespaces; exec "$@"'
     command = ["unshare", "--user", "--map-root-user", "sh", "-ec", forbid, "sh", sys.executable, "-c", program]
     refused = subprocess.run(command, capture_output=True, text=True)

@@ -48,7 +48,7 @@ def test_evaluate_code_is_run_only_with_permission(evaluate, monkeypatch):
     code, _, err = evaluate(records)
     assert code == 1
     assert "2 records of code, which is run with --allow-code-execution only" in err
-    for option, how in (("--allow", r"in bubblewrap [\d.]+"), ("--unsafe", "without isolation")):
+    for option, how in (("--allow", "in bubblewrap"), ("--unsafe", "without isolation")):
         code, (found,), err = evaluate(records * 40, options=[f"{option}-code-execution"])  # more than a window
         assert found["outcomes"] == {"correct": 40, "incorrect": 40}
         assert found["auroc"]["value"] == 1.0

@@ -13,7 +13,6 @@ import platform
 import shutil
 import site
 import struct
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -53,15 +52,6 @@ def _program() -> str:
         on_linux = "install bubblewrap (apt install bubblewrap, dnf install bubblewrap)"
         raise refusal(on_linux if sys.platform == "linux" else "bubblewrap, which isolates it, exists for Linux only")
     return program
-
-
-def version() -> str:
-    """Return the name and version of the bubblewrap that is installed.
-
-    Raises:
-        TokurError: there is none.
-    """
-    return subprocess.run([_program(), "--version"], capture_output=True, text=True).stdout.strip()
 
 
 def arguments(script: Path) -> list[str]:

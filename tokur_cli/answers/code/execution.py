@@ -33,7 +33,7 @@ from tokur_cli.records.errors import TokurError
 
 _HARNESS = Path(__file__).with_name("harness.py")
 _START_SECONDS = 60.0
-_MOST_REPORT_BYTES = 65_536
+_MOST_BYTES = 65_536  # read of what a process writes
 _BLOCK = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)(?:^[ \t]*(?P=fence)[^\n]*|\Z)",
     re.MULTILINE | re.DOTALL,
@@ -66,20 +66,18 @@ class Limits:
 
 def run_all(
     items: Iterable[tuple[str, Mapping[str, Any]]], limits: Limits = Limits(), *, isolated: bool = True
-) -> Iterator[str | None]:
-    """Yield what ``run`` returns for each (response, row), in order; half as many run at once as there are processors.
+) -> Iterator[bool]:
+    """Yield what ``passes`` returns for each (response, row), in order; half as many run at once as processors.
 
     Raises:
-        TokurError: code cannot be run so, see ``probe``.
+        TokurError: code cannot be run so.
     """
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
-        yield from pool.map(lambda item: run(item[0], item[1], limits, isolated=isolated), items)
+        yield from pool.map(lambda item: passes(item[0], item[1], limits, isolated=isolated), items)
 
 
-def run(response: str, row: Mapping[str, Any], limits: Limits = Limits(), *, isolated: bool = True) -> str | None:
-    """Run the tests of a row against the code of a response; return what went wrong, None where all tests pass.
-
-    What goes wrong is the error that the tests ended in, "timeout", or "crashed" where the process ended before them.
+def passes(response: str, row: Mapping[str, Any], limits: Limits = Limits(), *, isolated: bool = True) -> bool:
+    """Return whether the code of a response passes the tests of a row.
 
     Args:
         response: the response's text: Markdown with code, a whole function, or the continuation of the row's prompt.
@@ -88,21 +86,10 @@ def run(response: str, row: Mapping[str, Any], limits: Limits = Limits(), *, iso
         isolated: in bubblewrap.
 
     Raises:
-        TokurError: code cannot be run so, see ``probe``.
+        TokurError: bubblewrap is missing or cannot isolate a process here, or Python does not start.
     """
     programs = candidate_programs(response, row["prompt"], row["entry_point"])
     return _execute(programs, row["test"], row["entry_point"], limits, isolated)
-
-
-def probe(*, isolated: bool = True) -> str:
-    """Return how code is run, such as "in bubblewrap 0.8.0", after a harmless program has run so.
-
-    Raises:
-        TokurError: bubblewrap is missing or cannot isolate a process here.
-    """
-    how = f"in {bubblewrap.version()}" if isolated else "without isolation"
-    _execute(["def f(): pass"], "def check(f): f()", "f", Limits(), isolated)
-    return how
 
 
 def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str]:
@@ -140,7 +127,7 @@ def _bodies(text: str) -> list[str]:
     return [f"    {indented}", every_line] if "\n" in indented.rstrip("\n") else [every_line, f"    {indented}"]
 
 
-def _execute(programs: list[str], test: str, entry_point: str, limits: Limits, isolated: bool) -> str | None:
+def _execute(programs: list[str], test: str, entry_point: str, limits: Limits, isolated: bool) -> bool:
     nonce = secrets.token_hex(16)
     job = {
         "programs": programs,
@@ -160,21 +147,18 @@ def _execute(programs: list[str], test: str, entry_point: str, limits: Limits, i
         try:
             with suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(json.dumps(job).encode())
-            started, _ = _read(process.stdout.fileno(), len(nonce), _START_SECONDS)
-            report, in_time = _read(process.stdout.fileno(), _MOST_REPORT_BYTES, limits.seconds)
+            started = _read(process.stdout.fileno(), len(nonce), _START_SECONDS)
+            report = _read(process.stdout.fileno(), _MOST_BYTES, limits.seconds)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
         complaints.seek(0)
-        complaint = complaints.read(_MOST_REPORT_BYTES).decode(errors="replace").strip()
+        complaint = complaints.read(_MOST_BYTES).decode(errors="replace").strip()
     if started != nonce.encode():
         reason = complaint.splitlines()[-1] if complaint else "it does not start"
         if isolated:
             raise bubblewrap.refusal(f"bubblewrap does not work here ({reason})")
         raise TokurError(f"code cannot be run: {reason}")
-    _, ended, problem = report.partition(nonce.encode())
-    if not ended:
-        return "crashed" if in_time else "timeout"
-    return problem.decode(errors="replace") or None
+    return nonce.encode() in report
 
 
 def _start(stack: ExitStack, complaints: IO[bytes], isolated: bool) -> subprocess.Popen[bytes]:
@@ -204,16 +188,16 @@ def _start(stack: ExitStack, complaints: IO[bytes], isolated: bool) -> subproces
     )
 
 
-def _read(reader: int, most: int, seconds: float) -> tuple[bytes, bool]:
-    """Return what is written until the end, at most ``most`` bytes, and whether that was so in time."""
+def _read(reader: int, most: int, seconds: float) -> bytes:
+    """Return what is written until the end, at most ``most`` bytes, in so many seconds."""
     deadline = time.monotonic() + seconds
     read = b""
     while len(read) < most:
         patience = deadline - time.monotonic()
         if patience <= 0 or not select.select([reader], [], [], patience)[0]:
-            return read, False
-        part = os.read(reader, most - len(read))
-        if not part:
             break
-        read += part
-    return read, True
+        written = os.read(reader, most - len(read))
+        if not written:
+            break
+        read += written
+    return read

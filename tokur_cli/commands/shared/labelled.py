@@ -106,14 +106,14 @@ class Labeller:
         """Return whether the code of each record passes the tests of its row; code may be run."""
         if not records:
             return []
-        from tokur_cli.answers.code.execution import probe, run_all
+        from tokur_cli.answers.code.execution import run_all
 
         isolated = not self._options.unsafe_code_execution
+        passed = list(run_all(((record.response, record.fields) for record in records), isolated=isolated))
         if not self._has_run_code:
-            say(self._invalid.command, f"HumanEval tests run {probe(isolated=isolated)}")
+            say(self._invalid.command, f"HumanEval tests run {'in bubblewrap' if isolated else 'without isolation'}")
             self._has_run_code = True
-        programs = ((record.response, record.fields) for record in records)
-        return [problem is None for problem in run_all(programs, isolated=isolated)]
+        return passed
 
     def _settle(self, taken: Sequence[Labelled]) -> None:
         """Find out what labels await."""
