@@ -149,6 +149,9 @@ def test_token_quantities_alternatives_are_the_likeliest_of_float64(vocabulary_s
     got = token_quantities(lambda states: states, logits.clone(), targets, starts, alternatives=5, **options)
     plain = token_quantities(lambda states: states, logits.clone(), targets, starts, **options)
     assert set(got) - set(plain) == set(quantities.ALTERNATIVES)
+    undrawn = token_quantities(lambda states: states, logits[:1].clone(), targets, starts, alternatives=5)
+    assert undrawn.keys() >= {"likeliest", "likeliest_p"}
+    assert not undrawn.keys() & {"likeliest_mean", "of_draws"}
     assert all(torch.equal(values, got[name]) for name, values in plain.items())
     log_p = logits.double().log_softmax(-1).numpy()
     weights = np.ones((3, 11)) / 3
