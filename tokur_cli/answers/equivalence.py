@@ -77,20 +77,23 @@ _REMEMBERED = 100_000  # replies of workers; then all are forgotten
 
 def numbers_equal(first: Number, second: Number) -> bool:
     """Return whether two numbers are the same by the rules in this module's docstring."""
-    for one, other in ((first, second), (second, first)):
-        if one.rounded is not None and numbers_equal(replace(one, value=one.rounded, rounded=None), other):
-            return True
     if first.name and second.name and first.name != second.name:
         return False
-    first_factor = second_factor = Fraction(1)
+    units = [Fraction(1), Fraction(1)]
     if first.unit and second.unit:
         if first.unit.dimension != second.unit.dimension:
             return False
-        first_factor, second_factor = first.unit.factor, second.unit.factor
-    if _close(first, first.scale * first_factor, second, second.scale * second_factor):
-        return True
-    one_is_percent = {first.scale, second.scale} == {Fraction(1), Fraction(1, 100)}
-    return one_is_percent and _close(first, first_factor, second, second_factor)
+        units = [first.unit.factor, second.unit.factor]
+    factors = [(first.scale * units[0], second.scale * units[1])]
+    if {first.scale, second.scale} == {Fraction(1), Fraction(1, 100)}:
+        factors.append((units[0], units[1]))
+    pairs = [(one, other) for one in _written(first) for other in _written(second)]
+    return any(_close(one, own, other, others) for one, other in pairs for own, others in factors)
+
+
+def _written(number: Number) -> list[Number]:
+    """Return a number, and the rounding that is written beside it."""
+    return [number] if number.rounded is None else [number, replace(number, value=number.rounded)]
 
 
 def _close(first: Number, first_factor: Fraction, second: Number, second_factor: Fraction) -> bool:
@@ -99,47 +102,36 @@ def _close(first: Number, first_factor: Fraction, second: Number, second_factor:
 
 
 def _abbreviates(decimal: Number, exact: Fraction) -> bool:
-    """Return whether ``decimal`` is ``exact`` rounded (half away from zero) or cut off at its last decimal."""
-    if decimal.places < MIN_PLACES:
-        return False
-    power = 10**decimal.places
-    digits, exact_digits = abs(decimal.value) * power, abs(exact) * power
-    return (
-        digits >= _MIN_SIGNIFICAND
-        and (decimal.value < 0) == (exact < 0)
-        and digits in (int(exact_digits), int(exact_digits + Fraction(1, 2)))
-    )
+    """Return whether a long decimal differs from ``exact`` in its last place alone: it is rounded, or cut off there."""
+    last = Fraction(1, 10**decimal.places)
+    is_long = decimal.places >= MIN_PLACES and abs(decimal.value) >= _MIN_SIGNIFICAND * last
+    return is_long and abs(decimal.value - exact) < last
 
 
 def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
     """Return whether two answers are the same as text or number; None where only a symbolic comparison can tell."""
     if reference.number and answer.number:
         return numbers_equal(reference.number, answer.number)
-    if reference.kind == answer.kind == "choice":
-        named = [form.beside for form in (reference, answer) if form.beside and form.beside.kind == "words"]
+    forms, kinds = (reference, answer), {reference.kind, answer.kind}
+    if kinds == {"choice"}:
+        named = [form.beside for form in forms if form.beside and form.beside.kind == "words"]
         return reference.text == answer.text and len({form.text for form in named}) < 2  # "A. Ada" is not "A. Alan"
-    for one, other in ((reference, answer), (answer, reference)):
-        if one.kind == "choice" and one.beside:
-            beside = (one.beside, other) if one is reference else (other, one.beside)
-            return other.text.upper() == one.text or compare_cheaply(*beside)
-    if reference.kind == answer.kind and reference.text in (answer.text, f"[{answer.text}]"):  # a list as Python has it
+    if "choice" in kinds:
+        letter, other = forms if reference.kind == "choice" else forms[::-1]
+        if letter.beside is None or other.text.upper() == letter.text:
+            return other.text.upper() == letter.text
+        return compare_cheaply(*(letter.beside if form is letter else form for form in forms))
+    if len(kinds) == 1 and reference.text in (answer.text, f"[{answer.text}]"):  # a list as Python has it
         return True
-    if _is_prose(reference) and _is_prose(answer) and name_of(reference.text) == name_of(answer.text):
+    if all(map(_is_prose, forms)) and name_of(reference.text) == name_of(answer.text):
         return True
-    if reference.kind == answer.kind == "words":
+    expressions = [form.text for form in forms if form.kind == "expression"]
+    words = [form.text for form in forms if form.kind == "words"]
+    if not expressions or any(word not in expressions[0].casefold() for word in words):
         return False
-    for one, other in ((reference, answer), (answer, reference)):
-        if one.kind == "choice" and other.kind == "expression":
-            return one.text == other.text.upper()
-        if one.kind == "words" and other.kind == "expression" and one.text not in other.text.casefold():
-            return False
-    if "expression" not in (reference.kind, answer.kind):
-        return False
-    if any(form.kind == "expression" and _FOREIGN_WORD.search(form.text) for form in (reference, answer)):
+    if any(map(_FOREIGN_WORD.search, expressions)):
         return False  # no mathematics: a parser would take the numbers among the words
-    if max(len(reference.text), len(answer.text)) > MAX_SYMBOLIC_LENGTH:
-        return False
-    return None
+    return False if max(len(form.text) for form in forms) > MAX_SYMBOLIC_LENGTH else None
 
 
 def _is_prose(form: Canonical) -> bool:

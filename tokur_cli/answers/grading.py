@@ -109,13 +109,13 @@ class LabelRule:
 
     Args:
         field: the field that holds the label, see ``label_of``; None for those that a record brings along by itself.
-        pattern: of ``answer_pattern``: what reads the answer in place of ``extract_answer``.
+        pattern: the expression that reads the answer in place of ``extract_answer``.
         may_run_code: whether a data set's own rule may run an answer as code.
         is_strict: whether a data set's own rule that cannot be used is an error, and not an unknown label.
     """
 
     field: str | None = None
-    pattern: Any = None
+    pattern: str | None = None
     may_run_code: bool = False
     is_strict: bool = True
 
@@ -244,8 +244,8 @@ def grade(items: Iterable[tuple[str | None, Sequence[str]]], equivalence: Equiva
     return outcomes
 
 
-def answer_pattern(pattern: str) -> Any:
-    """Return a user's own expression that reads answers, compiled by the ``regex`` library, which can be timed.
+def check_pattern(pattern: str) -> None:
+    """Check an expression of the user's own that reads answers.
 
     Raises:
         UsageError: it is none.
@@ -253,23 +253,24 @@ def answer_pattern(pattern: str) -> Any:
     import regex
 
     try:
-        return regex.compile(pattern)
+        regex.compile(pattern)
     except (regex.error, OverflowError, RecursionError) as error:
         raise UsageError(f"--answer {pattern}: this is no regular expression: {error}") from None
 
 
-def _last_match(pattern: Any, record: Record) -> Extraction | None:
+def _last_match(pattern: str, record: Record) -> Extraction | None:
     """Return what a user's expression reads in a response: the first group of its last match, else the whole match.
 
     None without a match, or where that group took no part in it or is blank.
     """
-    last = None
+    import regex
+
+    found = None
     try:
-        for match in pattern.finditer(record.response, timeout=_PATTERN_SECONDS):
-            last = match
+        for match in regex.finditer(pattern, record.response, timeout=_PATTERN_SECONDS):
+            found = match[1] if match.re.groups else match[0]
     except TimeoutError:  # nested repeats such as (a+)+$ may take forever
         message = f"--answer takes more than {_PATTERN_SECONDS:g} s on this response: simplify it"
         raise record.error(message) from None
-    found = (last[1] if pattern.groups else last[0]) if last else None
     text = (found or "").strip()
     return Extraction(text, "pattern") if text else None

@@ -25,6 +25,10 @@ NO = frozenset(
 _LONGEST_LIST_GAP = 100
 _LONGEST_LINE = 2_000
 
+_BOX = re.compile(r"\\{1,2}(?:boxed|fbox)(?![A-Za-z])")
+_FILLED = re.compile(r"[A-Za-z0-9]|[^\x00-\x7f]")
+"""What a box has that is no mere placeholder, such as a question mark."""
+
 _BRACE = re.compile(r"\\{1,2}(?:boxed|fbox)\s{0,4}\{|\\.|[{}]", re.DOTALL)
 _NOTHING = re.compile(
     r"(?:[a-z]\s*\\in\s*)?(?:\\emptyset|\\varnothing|\\\{\\?\}|∅)"
@@ -49,34 +53,21 @@ def first_line(text: str) -> str:
 
 def boxes(text: str) -> tuple[str, int]:
     """Return what the last balanced box, or list of boxes, holds, and where it ends; nothing where there is none."""
-    opened: list[int] = []  # one entry an open brace: where its box begins, or -1 for other braces
-    inner: list[int] = []
+    first = _BOX.search(text)
+    opened: list[tuple[int, int]] = []  # of each open brace: where its box begins, or -1 for others; and its inside
     spans: list[tuple[int, int, int]] = []  # (start, first character inside, closing brace)
-    for token in _BRACE.finditer(text, max(0, min(_find(text, "\\boxed"), _find(text, "\\fbox")) - 1)):
-        symbol = token[0]
-        if symbol == "}":
-            if opened:
-                start, inside = opened.pop(), inner.pop()
-                # A box around a box is dropped in favour of the inner one.
-                if start >= 0 and not (spans and spans[-1][0] > start) and _is_filled(text, inside, token.start()):
-                    spans.append((start, inside, token.start()))
-        elif symbol == "{" or len(symbol) > 2:
-            opened.append(token.start() if symbol != "{" else -1)
-            inner.append(token.end())
+    for token in _BRACE.finditer(text, first.start() if first else len(text)):
+        if token[0] == "}" and opened:
+            start, inside = opened.pop()
+            has_inner = bool(spans) and spans[-1][0] > start  # which is kept in its place
+            if start >= 0 and not has_inner and _FILLED.search(text, inside, token.start()):
+                spans.append((start, inside, token.start()))
+        elif token[0] == "{" or len(token[0]) > 2:
+            opened.append((token.start() if token[0] != "{" else -1, token.end()))
     if spans:
         return _join_list(text, spans), spans[-1][2] + 1
     bare = _BARE_BOX.search(text, max(0, text.rfind("\\boxed")))
     return (bare[1], bare.end()) if bare else ("", 0)
-
-
-def _is_filled(text: str, start: int, end: int) -> bool:
-    """Return whether a box has more in it than blanks and punctuation, such as a question mark."""
-    return any(character.isalnum() or not character.isascii() for character in text[start:end])
-
-
-def _find(text: str, part: str) -> int:
-    position = text.find(part)
-    return position if position >= 0 else len(text)
 
 
 def _join_list(text: str, spans: list[tuple[int, int, int]]) -> str:

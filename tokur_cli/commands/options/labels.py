@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from typer import Option
 
@@ -48,16 +48,10 @@ class LabelOptions:
     ] = False
 
     def __post_init__(self) -> None:
-        _ = self.pattern
+        if self.answer is not None:
+            from tokur_cli.answers.grading import check_pattern  # with all that reads answers
 
-    @property
-    def pattern(self) -> Any:
-        """What reads the answer; None for tokur's own reading."""
-        if self.answer is None:
-            return None
-        from tokur_cli.answers.grading import answer_pattern  # with all that reads answers
-
-        return answer_pattern(self.answer)
+            check_pattern(self.answer)
 
     @property
     def runs_code(self) -> bool:

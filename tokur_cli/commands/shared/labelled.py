@@ -50,7 +50,7 @@ class Labeller:
     ) -> None:
         self._options, self._invalid, self._answers = options, invalid, answers
         self._rule = LabelRule(
-            options.label_field, options.pattern, may_run_code=options.unsafe_code_execution, is_strict=is_strict
+            options.label_field, options.answer, may_run_code=options.unsafe_code_execution, is_strict=is_strict
         )
         self.equivalence = Equivalence()
         self._has_run_code = False
