@@ -277,14 +277,17 @@ def _read_input(place: str, record: Record, body: Body) -> list[dict[str, Any]]:
     raise record.error(f"{place} has input that is neither text nor messages")
 
 
-def _requests_by_id(file: RequestFile) -> dict[str, Record]:
-    """Return a batch's requests by their ``custom_id``.
+def _requests_of(file: RequestFile, is_batch: bool) -> dict[str | int, Record | RecordError]:
+    """Return requests by their ``custom_id`` in a batch, else by their positions from 1.
 
     Raises:
-        TokurError: the file cannot be read, holds a row that is not a request, or two requests with one id.
+        TokurError: the file cannot be read; a batch's holds a row that is not a request, or two requests with one id.
     """
-    requests: dict[str, Record] = {}
-    for row in file.records():
+    requests: dict[str | int, Record | RecordError] = {}
+    for number, row in enumerate(file.records(), start=1):
+        if not is_batch:
+            requests[number] = row
+            continue
         try:
             if isinstance(row, RecordError):
                 raise row
@@ -312,22 +315,18 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
     """Join answers with their requests: by id in a batch, else with their own, or with the one in the same position."""
     first = next(rows)
     file, is_batch = given.requests, isinstance(first, Record) and "custom_id" in first.fields
-    by_id = _requests_by_id(file) if file is not None and is_batch else {}
-    joined = None if is_batch else file  # whose requests stand in the order of the rows
-    in_order = list(joined.records()) if joined is not None else []
+    requests = _requests_of(file, is_batch) if file is not None else {}
     samples: Counter[bytes] = Counter()  # of each question so far
 
-    def adapt(row: Record, asked: Record | RecordError | None) -> Items:
+    def adapt(row: Record, number: int) -> Items:
         place, body = _answer(row)
-        prompt: dict[str, Any] = {}
-        if is_batch:
-            prompt["id"] = row.text("custom_id")
-            asked = by_id.get(prompt["id"])
-            if asked is None and file is not None:
-                raise row.error(f"{file.name} has no request with custom_id {prompt['id']!r}")
-        if isinstance(asked, RecordError):
-            raise row.error(f"its request is a bad one: {asked}")
-        if asked is not None:
+        key = row.text("custom_id") if is_batch else number
+        prompt: dict[str, Any] = {"id": key} if is_batch else {}
+        if file is not None:
+            if (asked := requests.get(key)) is None:
+                raise row.error(f"{file.name} has no request with {'custom_id' if is_batch else 'number'} {key!r}")
+            if isinstance(asked, RecordError):
+                raise row.error(f"its request is a bad one: {asked}")
             prompt |= _read_request(row, asked)
         elif place and not is_batch:
             own = row.get("request", row.fields)
@@ -343,15 +342,13 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
             yield record
             samples[key] += 1
 
-    if joined is not None:
-        _check_count(joined, len(in_order), joined.rows())
-    count = 0
-    for count, row in enumerate(chain([first], rows), given.before + 1):
-        if joined is not None and count > len(in_order):
-            _check_count(joined, len(in_order), count)
-        yield from each(iter([row]), COMPLETIONS.name, partial(adapt, asked=in_order[count - 1] if in_order else None))
-    if joined is not None:
-        _check_count(joined, len(in_order), count)
+    if file is not None and not is_batch:
+        _check_count(file, len(requests), file.rows())
+    number = 0
+    for number, row in enumerate(chain([first], rows), given.before + 1):
+        yield from each(iter([row]), COMPLETIONS.name, partial(adapt, number=number))
+    if file is not None and not is_batch:
+        _check_count(file, len(requests), number)
 
 
 def _unwrapped(fields: Fields) -> tuple[str, Body]:

@@ -20,15 +20,15 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
     The harness writes every row once for each of its task's filters; the extracted answer and its verdict alone differ.
     The filter that is wanted is read, else the one whose row comes first.
     """
-    filters: dict[bytes, str] = {}  # the first one of each question
+    filters: dict[bytes, str] = {}  # the first one of each response
     questions: dict[Any, bytes] = {}  # the first one of each doc_id
     read: dict[str, None] = {}
     passed: dict[str, None] = {}
 
     def adapt(row: Record) -> Iterator[Record]:
         doc_id, name = row.fields["doc_id"], str(row.get("filter"))
-        question = blake2b(encode_value([doc_id, row.get("arguments")]), digest_size=8).digest()
-        if name != (given.filter or filters.setdefault(question, name)):
+        question = _digest(doc_id, row.get("arguments"))
+        if name != (given.filter or filters.setdefault(_digest(question, row.get("resps")), name)):
             passed[name] = None
             return
         read[name] = None
@@ -46,6 +46,10 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
             f"read the filter {', '.join(read)}, passed over {', '.join(passed)} of the same responses: "
             "--format lm-eval:NAME chooses"
         )
+
+
+def _digest(*values: Any) -> bytes:
+    return blake2b(encode_value(values), digest_size=8).digest()
 
 
 def _adapt_row(record: Record, doc_id: int | str) -> Iterator[Record]:
