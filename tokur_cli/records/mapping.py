@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +87,14 @@ def value_at(fields: Mapping[str, Any], path: str) -> Any:
             raise LookupError(steps[0])
         steps = steps[count:]
     return value
+
+
+def find_value(fields: Any, path: str, kind: type = object) -> Any:
+    """Return the value at the end of a path where there is one of this type, else None."""
+    with suppress(LookupError):
+        value = value_at(fields, path)
+        return value if isinstance(value, kind) else None
+    return None
 
 
 def as_text(value: Any) -> Any:

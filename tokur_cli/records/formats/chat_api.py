@@ -19,7 +19,7 @@ from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, RequestFile, dicts, each, with_tokur
 from tokur_cli.records.formats.logprobs import logged_tokens
-from tokur_cli.records.mapping import with_fields
+from tokur_cli.records.mapping import find_value, with_fields
 from tokur_cli.records.prompt import is_withheld, read_response, read_tools
 from tokur_cli.records.record import Record
 
@@ -121,10 +121,9 @@ def _of_responses_api(body: Body) -> Body:
     parts = [part for item in dicts(body.get("output"), "message") for part in dicts(item.get("content"))]
     reasoning = dicts(body.get("output"), "reasoning")
     thoughts = [part for item in reasoning for part in dicts(item.get("content"))]
-    incomplete = body.get("incomplete_details")
     return _completion(
         parts or None,
-        (incomplete.get("reason") if isinstance(incomplete, dict) else None) or "stop",
+        find_value(body, "incomplete_details.reason") or "stop",
         [token for part in parts for token in dicts(part.get("logprobs"))],
         body.get("model"),
         reasoning_content="\n\n".join(str(part.get("text")) for part in thoughts),
@@ -199,10 +198,6 @@ def _in_snake_case(value: Any) -> Any:
     return {re.sub("[A-Z]", lambda sign: f"_{sign[0].lower()}", name): _in_snake_case(value[name]) for name in value}
 
 
-def _is_dict(body: Any, name: str) -> bool:
-    return isinstance(body, dict) and isinstance(body.get(name), dict)
-
-
 _LAYOUTS: tuple[tuple[Callable[[Body], bool], Callable[[Body], Body]], ...] = (
     (lambda body: body.get("object") == "response" and "choices" not in body, _of_responses_api),
     (
@@ -211,11 +206,11 @@ _LAYOUTS: tuple[tuple[Callable[[Body], bool], Callable[[Body], Body]], ...] = (
         ),
         _of_messages_api,
     ),
-    (lambda body: _is_dict(body, "message") and {"done", "model"} <= body.keys(), _of_ollama),
+    (lambda body: isinstance(body.get("message"), dict) and {"done", "model"} <= body.keys(), _of_ollama),
     (lambda body: "completion_probabilities" in body and isinstance(body.get("content"), str), _of_llama_cpp),
-    (lambda body: _is_dict(body, "meta_info") and isinstance(body.get("text"), str), _of_sglang),
-    (lambda body: _is_dict(body, "details") and isinstance(body.get("generated_text"), str), _of_tgi),
-    (lambda body: any(_is_dict(one, "content") for one in dicts(body.get("candidates"))[:1]), _of_gemini),
+    (lambda body: isinstance(body.get("meta_info"), dict) and isinstance(body.get("text"), str), _of_sglang),
+    (lambda body: isinstance(body.get("details"), dict) and isinstance(body.get("generated_text"), str), _of_tgi),
+    (lambda body: find_value(body, "candidates.0.content", dict) is not None, _of_gemini),
 )
 """How the answers of services are recognised, and turned into chat completions."""
 
@@ -330,7 +325,7 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
             prompt |= _read_request(row, asked)
         elif place and not is_batch:
             own = row.get("request", row.fields)
-            own = own["body"] if _is_dict(own, "body") else own
+            own = find_value(own, "body", dict) or own
             prompt = _read_body("its request", row, own)
             body = {**body, "model": body.get("model") or own.get("model")}
         elif any(row.get(name) is not None for name in _PROMPTS):
@@ -353,10 +348,10 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
 
 def _unwrapped(fields: Fields) -> tuple[str, Body]:
     """Return where in a row a service's answer stands: nowhere, ``response.`` or ``response.body.``; and the answer."""
-    answer = fields.get("response")
-    if not isinstance(answer, dict):
-        return "", fields
-    return ("response.body.", answer["body"]) if _is_dict(answer, "body") else ("response.", answer)
+    for place in ("response.body", "response"):
+        if (body := find_value(fields, place, dict)) is not None:
+            return f"{place}.", body
+    return "", fields
 
 
 def _answer(row: Record) -> tuple[str, Body]:
@@ -384,7 +379,7 @@ def _is_answer(fields: Fields) -> bool:
         return "error" in fields or bool(place)
     if not place and fields.get("object") in ("chat.completion", "text_completion"):
         return isinstance(fields.get("choices"), list)
-    has_request = _is_dict(fields, "request") or any(name in fields for name in ("messages", "input", "prompt"))
+    has_request = isinstance(fields.get("request"), dict) or bool({"messages", "input", "prompt"} & fields.keys())
     is_layout = any(is_one(answer) for is_one, _ in _LAYOUTS)
     return has_request and (is_layout or "choices" in answer) if place else is_layout
 

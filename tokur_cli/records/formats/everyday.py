@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, each, with_tokur
-from tokur_cli.records.mapping import as_text, value_at
+from tokur_cli.records.mapping import as_text, find_value
 from tokur_cli.records.prompt import KNOWN, read_response
 from tokur_cli.records.record import SCHEMA, Record
 
@@ -60,10 +59,9 @@ def _split(row: Record, named: str | None) -> list[Record]:
     """
     if named is None and (columns := _columns(row.fields)):
         return [_sample(row, number, text, {}) for number, text in columns.items()]
-    path, items = named or _list_of_samples(row.fields) or "", None
-    with suppress(LookupError):
-        items = value_at(row.fields, path)
-    if not isinstance(items, list):
+    path = named or _list_of_samples(row.fields)
+    items = None if path is None else find_value(row.fields, path, list)
+    if items is None:
         return [row]
     if not items:
         raise row.error(f'"{path}" is empty')
@@ -136,7 +134,8 @@ def complete(record: Record) -> Record:
     fields = record.fields
     is_answered = isinstance(fields.get("response"), str)
     if fields.get("reference") is None:
-        names = _REFERENCES if is_answered else ("answer",) if _is_of_triviaqa(fields.get("answer")) else ()
+        is_of_triviaqa = find_value(fields, "answer.aliases", list) is not None
+        names = _REFERENCES if is_answered else ("answer",) if is_of_triviaqa else ()
         references = (_reference(name, fields[name]) for name in names if name in fields)
         found = next((reference for reference in references if reference is not None), None)
         if found is not None:
@@ -148,14 +147,10 @@ def complete(record: Record) -> Record:
     return record
 
 
-def _is_of_triviaqa(answer: Any) -> bool:
-    return isinstance(answer, dict) and isinstance(answer.get("value"), str) and isinstance(answer.get("aliases"), list)
-
-
 def _reference(name: str, value: Any) -> str | list[str] | None:
     """Return the reference in a field; None where it holds none."""
     if isinstance(value, dict):  # of TriviaQA
-        names = [value.get("value"), *(value["aliases"] if isinstance(value.get("aliases"), list) else [])]
+        names = [value.get("value"), *(find_value(value, "aliases", list) or [])]
         value = list(dict.fromkeys(item for item in names if isinstance(item, str) and item))
     if isinstance(value, list):
         texts = [text for item in value if isinstance(text := _reference(name, item), str)]

@@ -16,7 +16,7 @@ from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, add_label, dicts, each, has
 from tokur_cli.records.formats.chat_api import read_choices
-from tokur_cli.records.mapping import value_at
+from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import Record
 
@@ -51,7 +51,7 @@ def _adapt(record: Record) -> Items:
     """Yield the record of a sample, whose output is a chat completion by other names."""
     output, error = record.fields["output"], record.get("error")
     if not dicts(output.get("choices")):  # a sample may have a response though its grading failed
-        failed = f"the sample failed: {error.get('message') if isinstance(error, dict) else error}"
+        failed = f"the sample failed: {find_value(error, 'message') or error}"
         raise record.error('is no inspect sample: "output.choices" is empty' if error is None else failed)
     choice = _inline(record, output["choices"][0])
     message, reason = choice["message"], choice.pop("stop_reason", None)
@@ -97,9 +97,8 @@ def _inline(record: Record, value: Any) -> Any:
 def _tools(record: Record, message: Any) -> list[dict[str, Any]]:
     """Return the tools that the model was told of when it wrote the message of this id."""
     for event in reversed(dicts(record.get("events")) if message is not None else []):
-        with suppress(LookupError):
-            if value_at(event, "output.choices.0.message.id") == message:
-                return [_inline(record, tool) for tool in dicts(event.get("tools"))]
+        if find_value(event, "output.choices.0.message.id") == message:
+            return [_inline(record, tool) for tool in dicts(event.get("tools"))]
     return []
 
 
@@ -116,13 +115,11 @@ def _verdict(value: Any) -> Any:
 
 def _verdicts(fields: Fields) -> dict[str, Any] | None:
     """Return what the scorers of a sample say, by the path to each; null where one failed, None where all did."""
-    scores = fields.get("scores")
     said: dict[str, Any] = {}
-    for name, score in scores.items() if isinstance(scores, dict) else ():
-        score = score if isinstance(score, dict) else {}
-        metadata, value = score.get("metadata"), score.get("value")
-        if isinstance(metadata, dict) and "tokur" in metadata:
+    for name, score in (find_value(fields, "scores", dict) or {}).items():
+        if find_value(score, "metadata.tokur") is not None:
             continue  # tokur's own scorer says nothing of right and wrong
+        value = find_value(score, "value")
         if isinstance(value, dict):
             said |= {f"scores.{name}.value.{part}": _verdict(item) for part, item in value.items()}
         else:

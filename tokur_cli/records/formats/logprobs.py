@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tokur_cli.records.mapping import value_at
+from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import is_bytes
 from tokur_cli.records.record import Record
 
@@ -59,11 +58,8 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     """
     if choice.get("token_ids") is not None:
         return {"token_ids": choice["token_ids"]}
-    logprobs = choice.get("logprobs")
-    listed = (logprobs.get("content") or logprobs.get("tokens")) if isinstance(logprobs, dict) else None
-    if not isinstance(listed, list):
-        return {}
-    tokens = [token if isinstance(token, dict) else {"token": token} for token in listed]
+    listed = find_value(choice, "logprobs.content", list) or find_value(choice, "logprobs.tokens", list)
+    tokens = [token if isinstance(token, dict) else {"token": token} for token in listed or ()]
     if not tokens or not all(isinstance(token.get("token"), str) for token in tokens):
         return {}
     ids = [_TOKEN_ID.fullmatch(token["token"]) for token in tokens]
@@ -109,9 +105,8 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
 
 def _find(record: Record) -> tuple[str, Any]:
     for place in _PLACES:
-        with suppress(LookupError):
-            if (value := value_at(record.fields, place)) is not None:
-                return place, value
+        if (value := find_value(record.fields, place)) is not None:
+            return place, value
     raise record.error(
         'has no "logprobs": ask the service for them ("logprobs": true, "top_logprobs": 20), or leave out '
         "--from-logprobs to score with a model"

@@ -10,7 +10,7 @@ from typing import Any
 
 from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, each, has, with_tokur
 from tokur_cli.records.formats.everyday import row_format
-from tokur_cli.records.mapping import as_text, with_fields
+from tokur_cli.records.mapping import as_text, find_value, with_fields
 from tokur_cli.records.prompt import read_response, with_reasoning
 from tokur_cli.records.record import Record
 
@@ -74,9 +74,8 @@ def _last_boxed(record: Record) -> str:
 
 
 def _is_gym(fields: Fields) -> bool:
-    metadata = fields.get("metadata")
-    is_made = isinstance(metadata, dict) and {"source_dataset", "source_index"} <= metadata.keys()
-    return is_made and {"question", "answer"} <= fields.keys() and "reference" not in fields
+    made_by = [find_value(fields, f"metadata.{name}") for name in ("source_dataset", "source_index")]
+    return None not in made_by and {"question", "answer"} <= fields.keys() and "reference" not in fields
 
 
 @row_format(
@@ -89,8 +88,7 @@ def gym(record: Record) -> Record:
 
 def _has_choices(fields: Fields) -> bool:
     has_all = all(any(name in fields for name in names) for names in (_LISTS, _KEYS, ("question",)))
-    found = next((fields[name] for name in _LISTS if name in fields), None)
-    of_completion = isinstance(found, list) and bool(found) and isinstance(found[0], dict)  # which has "choices", too
+    of_completion = any(find_value(fields, f"{name}.0", dict) for name in _LISTS)  # which has "choices", too
     return has_all and "reference" not in fields and not of_completion
 
 
@@ -177,12 +175,11 @@ def _turns(turns: list[dict[str, Any]], role: str, content: str) -> list[dict[st
     return [{"role": _ROLES[turn[role]], "content": turn[content]} for turn in turns]
 
 
-def _is_sharegpt(fields: Fields) -> bool:
-    turns = fields.get("conversations")
-    return isinstance(turns, list) and bool(turns) and isinstance(turns[0], dict) and "from" in turns[0]
-
-
-@row_format("sharegpt", "ShareGPT rows: conversations of from (human, gpt, system) and value", _is_sharegpt)
+@row_format(
+    "sharegpt",
+    "ShareGPT rows: conversations of from (human, gpt, system) and value",
+    lambda fields: find_value(fields, "conversations.0.from") is not None,
+)
 def sharegpt(record: Record) -> Record:
     """The last turn is the response if it is the model's."""
     system = record.get("system")
