@@ -12,8 +12,7 @@ import pytest
 
 from tests.helpers import parsed, records
 from tokur_cli.commands.baselines.samples import question_key, standing_together
-from tokur_cli.commands.shared.arrivals import as_they_come
-from tokur_cli.commands.shared.windows import windows
+from tokur_cli.commands.shared.windows import as_they_come, windows
 from tokur_cli.records.record import Record
 
 SECONDS = 60

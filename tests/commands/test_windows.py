@@ -7,7 +7,8 @@ import pytest
 
 from tokur_cli.commands.baselines.samples import question_key
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.score.stream import ScoredLine, ScoreStream
+from tokur_cli.commands.score.records import ScoredLine
+from tokur_cli.commands.score.work import ScoreStream
 from tokur_cli.commands.session.work import none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress

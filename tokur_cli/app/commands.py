@@ -115,7 +115,7 @@ def generate(
     if questions and len(questions.split()) > 1 and not os.path.exists(questions):
         raise UsageError(f'there is no file "{questions}": to ask this, put --question before it')
     source = replace(source, path=input_path(questions)) if question is None else replace(source, asked=question)
-    decoding = decoding.together(engine, guided.guidance, posterior.seed)
+    decoding = decoding.together(engine, guided, posterior.seed)
     scoring = scoring.together(engine, posterior, baselines)
     from tokur_cli.commands.generate.command import GenerateWork
     from tokur_cli.commands.session.run import run
@@ -137,12 +137,7 @@ def score(
     source: InputOptions,
     from_logprobs: Annotated[
         bool,
-        typer.Option(
-            "--from-logprobs",
-            metavar="",
-            help="Score without a model, by logged log-probabilities.",
-            rich_help_panel="Input",
-        ),
+        typer.Option("--from-logprobs", metavar="", help="By logged log-probabilities.", rich_help_panel="Input"),
     ] = False,
 ) -> None:
     """Score responses: how unsure is the model of each token? Adds total, aleatoric and epistemic uncertainty.

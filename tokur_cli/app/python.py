@@ -31,7 +31,6 @@ from tokur_cli.records.reader import read_rows_of
 
 if TYPE_CHECKING:
     from tokur_cli.commands.workers.worker import Pipeline
-    from tokur_cli.engine.model.load import LanguageModel
 
 _SOURCE = "records"  # what stands before a record's number in its error
 _OF_COMMAND_LINE = {
@@ -68,7 +67,7 @@ class Tokur:
         groups = filled(_commands()["score"], self._options)
         self._model_options = groups["model"]
         self._scoring = ScoreWork.of(self._model_options, groups["prompts"], _scoring_of(groups))
-        self._model: LanguageModel | None = None
+        self._model: Any = None  # that is loaded
         self._loaded: tuple[str | None, str | None] | None = None  # as which, and with which adapter
         self._scorer: Pipeline | None = None
 
@@ -109,7 +108,7 @@ class Tokur:
                 "generate uses the model that Tokur has: give another model, or how it is loaded, to Tokur"
             )
         scoring = _scoring_of(groups)
-        decoding = groups["decoding"].together(scoring.engine, groups["guided"].guidance, scoring.posterior.seed)
+        decoding = groups["decoding"].together(scoring.engine, groups["guided"], scoring.posterior.seed)
         work = GenerateWork.of(groups["model"], groups["prompts"], decoding, scoring, score=groups["score"])
         work = replace(work, model=work.model if work.model.name else self._scoring.model)
         rows = [{"question": questions}] if isinstance(questions, str) else questions

@@ -17,7 +17,7 @@ from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.certified import CertifiedAnswers
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labelled import Labeller, Refused, told_unmarked
+from tokur_cli.commands.shared.labelled import Labeller, told_unmarked
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError
@@ -113,8 +113,8 @@ class _Selection:
                         where = str(item.error(f"question {item.id or 'of this prompt'} comes back after another one"))
                         raise TokurError(f"{where}: leave out --grouped")
                 labelled = labelling.take(item)
-                if isinstance(labelled, Refused):
-                    raise labelled.error
+                if isinstance(labelled, RecordError):
+                    raise labelled
                 self._gather(question, labelled, gathering)
                 self.taken += 1
             except RecordError as error:

@@ -7,7 +7,7 @@ import torch
 from tests.engine.baselines.tiny_encoders import tiny_encoder_folder
 from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.commands.baselines.comparison import Judge
+from tokur_cli.commands.baselines.comparison import judge as judge_of
 from tokur_cli.commands.baselines.features import TextSet
 from tokur_cli.commands.options.model import PromptOptions
 from tokur_cli.commands.session.session import Session
@@ -29,13 +29,13 @@ def judge():
     probe = probe_model("tiny", tiny, tokenizer)
     end_ids = (tokenizer.eos_token_id,)
     model = LanguageModel("tiny", tokenizer, "tiny", None, "float32", 512, end_ids, len(tokenizer), tiny, probe)
-    return Judge(Session(model, PromptForm(PromptOptions()), Progress("score"), batch_tokens=1000))
+    return judge_of(Session(model, PromptForm(PromptOptions()), Progress("score"), batch_tokens=1000))
 
 
 def test_entailment_the_judge_finds_what_plain_questions_to_the_model_find(judge):
     """By its bytes' forms: Yes and YES begin with Y, yes with y; with and without a space before them."""
     texts = ["It is 4.", "It is 5.", "4", "It is 4.", "No idea"]
-    (entails,) = judge.entails([text_set(texts)])
+    (entails,) = judge([text_set(texts)])
     model, tokenizer = tiny_model().double(), tiny_tokenizer()
     for i, one in enumerate(texts):
         for j, other in enumerate(texts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -32,32 +33,25 @@ Similarity: TypeAlias = npt.NDArray[np.float64]
 """(K, K): how alike texts i and j are, from 0 to 1."""
 
 
-class Judge:
-    """The language model itself is asked whether a text entails another: more likely yes than no."""
+def judge(session: Session) -> Callable[[Sequence[TextSet]], list[Entails]]:
+    """Return what asks the language model itself whether a text entails another: more likely yes than no.
 
-    def __init__(self, session: Session) -> None:
-        self.tokenizer, self.question = session.tokenizer, yes_no_question(session, YES_OR_NO)
+    The same text is not asked about.
+    """
+    yes_no = yes_no_question(session, YES_OR_NO)
 
-    def entails(self, sets: Sequence[TextSet]) -> list[Entails]:
-        """Return the matrix of each set; the same text is not asked about."""
-        pairs = {
-            (one.question, first, second): None
-            for one in sets
-            for first in one.texts
-            for second in one.texts
-            if first != second
-        }
+    def entails(sets: Sequence[TextSet]) -> list[Entails]:
+        asked = [(one.question, *pair) for one in sets for pair in itertools.permutations(dict.fromkeys(one.texts), 2)]
+        pairs = list(dict.fromkeys(asked))
         forms = [JUDGE.format(question=question, first=first, second=second) for question, first, second in pairs]
-        answers = self.question.ask([asked_ids("judge", form, self.tokenizer) for form in forms])
-        said = dict(zip(pairs, answers, strict=True))
-
-        def entails(question: str, first: str, second: str) -> bool:
-            return first == second or said[question, first, second] > 0.5
-
+        answers = yes_no.ask([asked_ids("judge", form, session.tokenizer) for form in forms])
+        said = {pair: answer > 0.5 for pair, answer in zip(pairs, answers, strict=True)}
         return [
-            np.array([[entails(one.question, first, second) for second in one.texts] for first in one.texts])
+            np.array([[said.get((one.question, first, second), True) for second in one.texts] for first in one.texts])
             for one in sets
         ]
+
+    return entails
 
 
 def yes_no_question(session: Session, forms: Sequence[tuple[str, str]]) -> YesNoQuestion:
@@ -109,7 +103,7 @@ class SetComparison:
 
     def _entailment(self) -> Callable[[Sequence[TextSet]], list[Entails]]:
         if self._options.entailment == "judge":
-            return Judge(self._session).entails
+            return judge(self._session)
         relations = self._relations
         return lambda sets: [relations(one).argmax(-1) == 0 for one in sets]
 

@@ -32,10 +32,8 @@ class Response:
 
     Attributes:
         value: its score, NaN where it has none.
-        label: 1 for right, 0 for wrong, NaN where that is not known.
+        label: 1 for correct, 0 for incorrect, NaN where that is not known; ``source`` and ``outcome`` are of it.
         sample: its number.
-        source: where its label is from; None where there is none.
-        outcome: as ``Labelled`` has it.
         chosen: how ``select`` chose it, and among how many; None if it did not.
         asked: what its question asks: a digest of the prompt, else what tells the question from others.
     """

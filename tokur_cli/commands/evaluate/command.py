@@ -43,7 +43,7 @@ def evaluate(
 
     Or certify a threshold (``--certify``).
     """
-    if len({_file(path) for path in paths}) < len(paths):
+    if len(set(map(os.path.realpath, paths))) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
     if options.versus is not None and options.level != "step":
         options = replace(options, versus=score_named(options.versus, "--versus").name)
@@ -75,15 +75,6 @@ def evaluate(
             group_by_difficulty(runs, options.difficulty, telling)
         _evaluate(runs, options, fitting, fit.file, target)
     invalid.finish()
-
-
-def _file(path: str) -> object:
-    """Return what tells a file from others, by whatever name it is given."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return path
-    return found.st_dev, found.st_ino
 
 
 def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutput) -> CalibrationFit | None:

@@ -212,7 +212,6 @@ class RunReader:
         self._source, self._wanted, self._invalid, self._labels = source, wanted, invalid, labels
         self._collect = collect
         self._counts: Counter[str] = Counter()
-        self._unknown: Counter[str] = Counter()
         self._unread = ""
 
     def read(self, paths: Sequence[str], graded_file: str | None = None, *, force: bool = False) -> list[Columns]:
@@ -223,7 +222,7 @@ class RunReader:
                 writer = stack.enter_context(open_output(graded_file, force=force, whole=True))
             answers = self._wanted.answers or writer is not None
             labeller = stack.enter_context(Labeller(self._labels, self._invalid, answers=answers))
-            progress = stack.enter_context(Progress(self._invalid.command))
+            progress = self._progress = stack.enter_context(Progress(self._invalid.command))
             progress.start(lambda: count_lines(*paths))
             runs: list[Columns] = []
             notes: list[str] = []
@@ -234,7 +233,7 @@ class RunReader:
                 if self._wanted.spans:
                     good: Iterator[Labelled] = map(Labelled, self._invalid.good(items))
                 else:
-                    good = labeller.good(items)
+                    good = self._invalid.good(labeller.read(items))
                 for labelled in good:
                     progress.advance(1)
                     try:
@@ -258,7 +257,7 @@ class RunReader:
                 counts["without spans"] += 1
                 return
         else:
-            rows = [(labelled, scores_of(record, self._unknown))]
+            rows = [(labelled, scores_of(record, self._progress.note))]
         group = None if self._wanted.group_by is None else group_of(record, self._wanted.group_by)
         if self._collect is not None:
             self._collect(*rows[0])
@@ -275,8 +274,6 @@ class RunReader:
                 f'no record has labelled spans: give each "{self._labels.label_field or CLAIMS}", '
                 'a list such as [{"start": 0, "end": 12, "correct": true}]'
             )
-        for name, count in self._unknown.items():
-            yield f"skipped the score {name} of {count:,} records: the catalogue does not know it"
         if count := counts["no answer"]:
             have = "1 response has" if count == 1 else f"{count:,} responses have"
             how = f"--answer REGEX reads them your way; the first: {self._unread}"
@@ -287,8 +284,8 @@ class RunReader:
             yield f"skipped {counts['without spans']:,} responses without labelled spans"
 
 
-def scores_of(record: Record, unknown: Counter[str]) -> dict[str, float]:
-    """Return the scores of a record that the catalogue knows, NaN for null; count the names that it does not know."""
+def scores_of(record: Record, note: Callable[[str], None]) -> dict[str, float]:
+    """Return the scores of a record that the catalogue knows, NaN for null; say which ones it does not know."""
     values = {}
     for name, value in record.scores.items():
         if name in CATALOGUE:
@@ -297,7 +294,7 @@ def scores_of(record: Record, unknown: Counter[str]) -> dict[str, float]:
                 raise record.error(f'"tokur.scores.{name}" is {number:g}, which is no probability')
             values[name] = math.nan if number is None else number
         else:
-            unknown[name] += 1
+            note(f"skipped the score {name}: the catalogue does not know it")
     return values
 
 

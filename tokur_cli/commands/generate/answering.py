@@ -10,8 +10,7 @@ from tokur_cli.commands.generate.settling import UntilSettled
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.pipeline import RecordScorer
-from tokur_cli.commands.score.provenance import settings_for
-from tokur_cli.commands.score.stream import ScoringTask
+from tokur_cli.commands.score.records import ScoringTask, settings_for
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.particles import Guide, ParticleFilter
@@ -33,7 +32,7 @@ class Answering:
         # A model that cannot generate is refused first
         decoder = session.vllm_decoder(decoding, share) if is_vllm else session.decoder(decoding)
         guidance = decoding.guidance
-        guide = GuideScore(guidance.by, guidance.over) if guidance else None
+        guide = GuideScore(str(guidance.guide), guidance.guide_over) if guidance else None
         if score or guide:
             wanted = scoring if score else replace(scoring, scores="ll")
             guided_by = {guide.quantity.name} if guide else set()
@@ -43,8 +42,8 @@ class Answering:
         self._decoder: Decoder | VllmDecoder | ParticleFilter | UntilSettled = decoder
         if self._scorer and guidance and guide:
             assert isinstance(decoder, Decoder)
-            resampling = Resampling(guidance.temperature, guidance.scheme)
-            judge = Guide(guide, guide.quantity.sign, resampling, of_step=guidance.over == "step")
+            resampling = Resampling(guidance.temperature, guidance.resample)
+            judge = Guide(guide, guide.quantity.sign, resampling, of_step=guidance.guide_over == "step")
             self._decoder = ParticleFilter(decoder, self._scorer.scorer, judge)
             self.settings["posterior"] = {name: self._scorer.run_settings[name] for name in DRAW_SETTINGS}
         elif decoding.stop_at is not None:

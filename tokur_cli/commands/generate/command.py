@@ -95,9 +95,9 @@ class GenerateWork(Work):
         return GenerateStream(session, pool, self.decoding, scoring, progress, invalid)
 
     def count_tokens(self, session: Session, record: Record) -> tuple[int, int]:  # noqa: D102
-        from tokur_cli.commands.generate.run import PromptMaker
+        from tokur_cli.commands.generate.run import request_of
 
-        _, request = PromptMaker(session, self.decoding).request(0, record, none_written)
+        _, request = request_of(session, self.decoding, 0, record, none_written)
         return len(request.prompt_ids), 0
 
     def count_batches(self, lengths: Sequence[int], batch_tokens: int) -> int:  # noqa: D102

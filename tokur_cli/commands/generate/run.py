@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.answers.grading import is_code
 from tokur_cli.commands.generate.settling import Poll, Polled
-from tokur_cli.commands.generate.stats import GuidanceStats, SamplingStats
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.score.provenance import settings_of as settings_of_scores
-from tokur_cli.commands.score.stream import ScoreStream
+from tokur_cli.commands.score.records import settings_of as settings_of_scores
+from tokur_cli.commands.score.work import ScoreStream
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.session.work import AlreadyWritten, Stream, none_written
 from tokur_cli.commands.shared.digests import with_model_digests
@@ -24,7 +24,7 @@ from tokur_cli.commands.shared.prompts import WORD_FOR_WORD, question_id, with_i
 from tokur_cli.commands.shared.windows import windows
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
-from tokur_cli.engine.generation.particles import GuidedResponse
+from tokur_cli.engine.generation.particles import GuidedResponse, Lineage
 from tokur_cli.metrics.adaptive_consistency import FEWEST
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
@@ -33,6 +33,7 @@ from tokur_cli.records.writer import Continuation
 Items = Iterable[Record | RecordError | None]
 
 _RESPONSES_TOGETHER = 128  # handed out to a worker at once
+_HARDLY_DIFFER = 0.95  # effective particles of one, on average, from which on resampling is almost blind
 
 
 @dataclass
@@ -45,48 +46,44 @@ class _Question:
     responses: dict[int, DecodedResponse] = field(default_factory=dict)
 
 
-class PromptMaker:
-    """From records to the requests that a decoder takes.
+def request_of(
+    session: Session, options: DecodingOptions, index: int, item: Record, already_written: AlreadyWritten
+) -> tuple[Record, DecodingRequest]:
+    """Return the question of a record, and the request for those samples of it that are not written already.
 
     Args:
-        session: what makes the prompts.
-        options: how many responses to each, and until when.
+        session: what makes the prompt.
+        options: how many responses are asked for, and until when.
+        index: the question's place in the input.
+        item: the record.
+        already_written: tells which ones a resumed run need not compute.
+
+    Raises:
+        RecordError: nothing can be asked.
     """
-
-    def __init__(self, session: Session, options: DecodingOptions) -> None:
-        self._session, self._options = session, options
-        self._has_said = False
-
-    def request(self, index: int, item: Record, already_written: AlreadyWritten) -> tuple[Record, DecodingRequest]:
-        """Return the question of a record, and the request for those samples of it that are not written already.
-
-        Raises:
-            RecordError: nothing can be asked.
-        """
-        session, numbers = self._session, range(self._options.samples)
-        try:
-            record = _unanswered(item)
-            question = with_ids_of(record, session.description.name)
-            prompt, special_tokens = session.form.apply(question, session.tokenizer)
-            if not self._has_said and session.form.is_word_for_word(question.prompt, session.tokenizer):
-                session.progress.note(WORD_FOR_WORD)
-                self._has_said = True
-            prompt_ids = session.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
-            if record.id is None:
-                record.set("id", question_id(record, prompt_ids))
-            key = str(record.id)
-            written = (already_written(_numbered(record, number)) for number in numbers)
-            if self._options.stop_at is None:
-                samples = [number for number, there in zip(numbers, written, strict=True) if not there]
-                return record, DecodingRequest(index, key, prompt_ids, samples)
-            if is_code(record):
-                raise record.error("is code, of which no two answers are equal: leave --stop-at out")
-            first = [there for there in itertools.takewhile(bool, written) if there]
-            return record, Poll(index, key, prompt_ids, numbers[len(first) :], question=record, written=first)
-        except RecordError:
-            raise
-        except TokurError as error:
-            raise item.error(str(error)) from error
+    numbers = range(options.samples)
+    try:
+        record = _unanswered(item)
+        question = with_ids_of(record, session.description.name)
+        prompt, special_tokens = session.form.apply(question, session.tokenizer)
+        if session.form.is_word_for_word(question.prompt, session.tokenizer):
+            session.progress.note(WORD_FOR_WORD)
+        prompt_ids = session.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
+        if record.id is None:
+            record.set("id", question_id(record, prompt_ids))
+        key = str(record.id)
+        written = (already_written(_numbered(record, number)) for number in numbers)
+        if options.stop_at is None:
+            samples = [number for number, there in zip(numbers, written, strict=True) if not there]
+            return record, DecodingRequest(index, key, prompt_ids, samples)
+        if is_code(record):
+            raise record.error("is code, of which no two answers are equal: leave --stop-at out")
+        first = [there for there in itertools.takewhile(bool, written) if there]
+        return record, Poll(index, key, prompt_ids, numbers[len(first) :], question=record, written=first)
+    except RecordError:
+        raise
+    except TokurError as error:
+        raise item.error(str(error)) from error
 
 
 class GenerateStream(Stream):
@@ -111,26 +108,22 @@ class GenerateStream(Stream):
         invalid: InvalidRecords,
     ) -> None:
         self._pool, self._options, self._progress, self._invalid = pool, options, progress, invalid
-        self._description, self._settings = session.description, _generation_settings(session, pool.settings, options)
+        self._session, self._settings = session, _generation_settings(session, pool.settings, options)
         self._scoring = None if scoring is None else ScoreStream(pool, scoring, progress, invalid)
-        self._prompts = PromptMaker(session, options)
-        self._guidance_stats, self._sampling_stats = GuidanceStats(), SamplingStats()
+        self._lineages: list[list[Lineage]] = []  # of each guided question
+        self._votes: Counter[str] = Counter()  # of questions that stop at a settled vote
         self._questions: dict[int, _Question] = {}
         self._ready: dict[int, list[Record | RecordError]] = {}
         self._pausing = False
+        settings = {**self._settings, **pool.settings}
+        self.resuming = Continuation(
+            lambda _: settings, settings_of, identity=lambda record: (record.identity("response"), record.sample)
+        )
 
     @property
     def busy(self) -> bool:
         """Whether this process is answering questions."""
         return isinstance(self._pool, InProcess) and bool(self._questions)
-
-    @property
-    def resuming(self) -> Continuation:
-        """What a response has of its question, and its number; and how it was made."""
-        settings = {**self._settings, **self._pool.settings}
-        return Continuation(
-            lambda _: settings, settings_of, identity=lambda record: (record.identity("response"), record.sample)
-        )
 
     def lines(self, items: Items, already_written: AlreadyWritten) -> Iterator[bytes]:
         """Yield the responses as they will be written."""
@@ -142,8 +135,11 @@ class GenerateStream(Stream):
                 if item is not None:
                     yield item.encode()
                     self._progress.advance(1, len(item.token_ids or ()))
-        for stats in (self._guidance_stats, self._sampling_stats):
-            stats.report(self._progress.command)
+        for line in about_resampling(self._lineages):
+            self._progress.note(line)
+        if votes := self._votes:
+            settled = f"{votes['settled']:,} of {votes['questions']:,} questions settled"
+            self._progress.note(f"{settled}; drew {votes['drawn']:,} of {votes['asked']:,} samples")
 
     def _responses(self, items: Items, already_written: AlreadyWritten) -> Iterator[Record | RecordError | None]:
         """Yield a question's responses when they are all there, questions and samples in order.
@@ -182,7 +178,7 @@ class GenerateStream(Stream):
             try:
                 if isinstance(item, RecordError):
                     raise item
-                record, request = self._prompts.request(index, item, already_written)
+                record, request = request_of(self._session, self._options, index, item, already_written)
             except RecordError as error:
                 self._ready[index] = [error]
                 if not self._invalid.skip:
@@ -207,18 +203,20 @@ class GenerateStream(Stream):
             self._ready[index] = [question.record.error(str(result[1]))]
         elif isinstance(result, Polled):
             self._ready[index] = [self._record(question, response) for response in result.responses]
-            self._sampling_stats.add(result)
+            if result.drawn:
+                counts = {"settled": result.settled, "drawn": result.drawn, "asked": result.asked}
+                self._votes.update(questions=1, **counts)
         else:
             question.responses[result.sample] = result
             if len(question.responses) < len(question.request.samples):
                 return
             self._ready[index] = [self._record(question, question.responses[n]) for n in question.missing]
             if lineages := [one.lineage for one in question.responses.values() if isinstance(one, GuidedResponse)]:
-                self._guidance_stats.add(lineages)
+                self._lineages.append(lineages)
         del self._questions[index]
 
     def _record(self, question: _Question, response: DecodedResponse) -> Record:
-        record, model = question.record.copy(), self._description
+        record, model = question.record.copy(), self._session.description
         tokur = {
             "schema": SCHEMA,
             "model": model.name,
@@ -253,12 +251,12 @@ def _generation_settings(session: Session, model: Mapping[str, Any], options: De
     settings = with_model_digests(settings, known=model)
     if guidance := options.guidance:
         settings |= {
-            "guide": guidance.by,
-            "guide_over": guidance.over,
+            "guide": guidance.guide,
+            "guide_over": guidance.guide_over,
             "guide_temperature": "auto" if guidance.temperature is None else guidance.temperature,
-            "step_end": list(guidance.step_end),
+            "step_end": list(guidance.ends),
             "step_tokens": guidance.step_tokens,
-            "resample": guidance.scheme,
+            "resample": guidance.resample,
             "particles": options.samples,  # a sample depends on the others
             "posterior": model["posterior"],
         }
@@ -294,3 +292,24 @@ def _numbered(question: Record, sample: int) -> Record:
     twin = question.copy()
     twin.set("tokur", {"sample": sample})
     return twin
+
+
+def about_resampling(questions: Sequence[Sequence[Lineage]]) -> Iterator[str]:
+    """Yield what to say of guided questions: how much the weights differed, and how many lineages are left."""
+    shares = [size / len(lineages) for lineages in questions for size in lineages[0].ess]  # effective particles of one
+    if questions and not shares:
+        yield "all responses ended in their first step: give fewer --set step_tokens, or another step_end"
+    if not shares:
+        return
+    share = sum(shares) / len(shares)
+    left = sum(len({lineage.root for lineage in lineages}) for lineages in questions) / len(questions)
+    particles = sum(map(len, questions)) / len(questions)
+    yield (
+        f"{len(shares):,} resamplings: effective sample size {share:.1%} of the particles on average; {left:.1f} of "
+        f"{particles:g} lineages are left at the end"
+    )
+    if share >= _HARDLY_DIFFER:
+        yield (
+            "the weights hardly differ, so chance decides what is copied: --guide-temperature auto sets rewards apart, "
+            "--set resample=systematic loses fewer lineages by chance"
+        )

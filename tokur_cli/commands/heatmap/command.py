@@ -5,24 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 
 from tokur_cli.answers.grading import Labelled
 from tokur_cli.commands.heatmap.gallery import Gallery
-from tokur_cli.commands.heatmap.output import has_steps, picture_console
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer, scored_with
 from tokur_cli.commands.options.heatmap import ChoiceOptions, PictureOptions, ScaleOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labelled import Labeller, Refused
+from tokur_cli.commands.shared.labelled import Labeller
 from tokur_cli.commands.shared.reading import look_ahead, read_input
 from tokur_cli.commands.shared.scored_tokens import token_arrays
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.formats import native
-from tokur_cli.records.outputs import writing_whole
+from tokur_cli.records.outputs import STANDARD_OUTPUT, in_utf8, naming, writing_whole
 from tokur_cli.records.quantity import Quantity
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
@@ -57,7 +57,7 @@ def heatmap(
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     scales, gallery = ScaleBuilder(asked, others), Gallery(choice)
     with Labeller(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader:
-        said = _read(reader.read(records), [one.name for one in asked], scales, gallery, invalid, labels)
+        said = _read(reader.read(map(_scored, records)), [one.name for one in asked], scales, gallery, invalid, labels)
     if scales.responses:
         gallery.check()
         chosen = [scales.scale(quantity.name, *scaling.ends) for quantity in asked]
@@ -89,8 +89,18 @@ def _quantities_of(names: str) -> list[Quantity]:
     return [QUANTITIES[name] for name in asked]
 
 
+def _scored(item: Record | RecordError) -> Record | RecordError:
+    """Return a record or, of one that was never scored, that error before any other."""
+    try:
+        if isinstance(item, Record):
+            token_arrays(item)
+    except RecordError as error:
+        return error
+    return item
+
+
 def _read(
-    items: Iterable[Labelled | Refused],
+    items: Iterable[Labelled | RecordError],
     needed: Sequence[str],
     scales: ScaleBuilder,
     gallery: Gallery,
@@ -103,10 +113,8 @@ def _read(
     withheld = 0
     for item in items:
         try:
-            if isinstance(item, Refused):
-                if item.record is not None:
-                    token_arrays(item.record)  # what was never scored is told so first
-                raise item.error
+            if isinstance(item, RecordError):
+                raise item
             answer = _shown_answer(item, labels)
             response = heatmap_response(item.record, needed, scales.others, correct=item.correct, answer=answer)
         except RecordError as error:
@@ -156,9 +164,11 @@ def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture:
 
 
 def _print(gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions) -> None:
-    with picture_console() as console:
+    with _picture_console() as console:
         theme = "dark" if picture.theme == "auto" else picture.theme
-        style = TerminalStyle(console.width, has_steps(console), theme, picture.detail, gallery.choice.by)
+        # The 16 colours of a terminal are too few for the steps: users repaint them, and text on some cannot be read
+        has_steps = not console.no_color and console.color_system in ("truecolor", "256")
+        style = TerminalStyle(console.width, has_steps, theme, picture.detail, gallery.choice.by)
         for part in _drawn(gallery, scales, style):
             console.print(part, crop=False)
 
@@ -171,3 +181,29 @@ def _drawn(gallery: Gallery, scales: Sequence[Scale], style: TerminalStyle) -> I
     else:
         for response in gallery.responses():
             yield response_view(response, scales, style)
+
+
+class _Console(Console):
+    """A console that leaves a closed pipe to the command, where rich's own ends the process with exit code 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error that rich is handling where it calls this."""
+        raise
+
+
+@contextmanager
+def _picture_console() -> Iterator[Console]:
+    """Give a console for a picture on standard output, in UTF-8; on a terminal through PAGER, or less.
+
+    PAGER="" is no pager. rich finds the width and the colours; it heeds COLUMNS, NO_COLOR and FORCE_COLOR.
+    """
+    with naming(STANDARD_OUTPUT):
+        console = _Console(file=in_utf8(sys.stdout), legacy_windows=False, markup=False, emoji=False, highlight=False)
+        if sys.stdout.isatty() and os.environ.get("PAGER") != "":
+            # less: end at once if it fits on the screen, let colours through, leave the text on the screen
+            os.environ.setdefault("LESS", "FRX")
+            with console.pager(styles=True):
+                yield console
+        else:
+            yield console
+        sys.stdout.flush()

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
@@ -19,22 +19,18 @@ from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
 from tokur_cli.selection.voting import Keep, parse_keep
 
-T = TypeVar("T", int, float)
 
-
-def _numbers(
-    option: str, text: str | None, kind: Callable[[str], T], may_be: Callable[[T], bool], wanted: str
-) -> tuple[T, ...]:
+def _numbers(option: str, text: str | None, may_be: Callable[[float], bool], wanted: str) -> list[float]:
     """Return an option's numbers, ascending; none where it is not given."""
     if text is None:
-        return ()
+        return []
     try:
-        found = sorted({kind(number) for number in text.split(",")})
+        found = sorted({float(number) for number in text.split(",")})
     except ValueError:
         found = []
     if not found or not all(map(may_be, found)):
         raise UsageError(f"{option} {text}: give {wanted}")
-    return tuple(found)
+    return found
 
 
 @dataclass(frozen=True)
@@ -101,13 +97,14 @@ class EvaluationOptions:
     def sizes(self) -> tuple[int, ...]:
         """The values of N for scaling, ascending; empty for none."""
         wanted = "numbers of responses, such as 16,32,64"
-        return _numbers("--scaling", self.scaling, int, lambda size: size > 0, wanted)
+        sizes = _numbers("--scaling", self.scaling, lambda size: size > 0 and size.is_integer(), wanted)
+        return tuple(map(int, sizes))
 
     @property
     def levels(self) -> tuple[float, ...]:
         """The probabilities at which a vote is settled, ascending; empty for none."""
         wanted = "probabilities between 0.5 and 1, such as 0.9,0.95"
-        return _numbers("--stop-at", self.stop_at, float, lambda level: 0.5 < level < 1, wanted)
+        return tuple(_numbers("--stop-at", self.stop_at, lambda level: 0.5 < level < 1, wanted))
 
     @property
     def kept(self) -> Keep:
@@ -129,10 +126,7 @@ class FitOptions:
     ] = None
     by: Annotated[
         str | None,
-        Option(
-            metavar="SCORES",
-            help="Scores of --fit (default: eu,ll_sum,neg_length), or the score of --certify (default: eu).",
-        ),
+        Option(metavar="SCORES", help="Of --fit (default: eu,ll_sum,neg_length), or one of --certify (default: eu)."),
         Needs("--fit", "--certify"),
     ] = None
     fit_method: Annotated[

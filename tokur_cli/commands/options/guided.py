@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
@@ -16,20 +16,9 @@ from tokur_cli.scores.quantities import GUIDES
 Scheme = Literal["multinomial", "systematic"]
 
 
-class Guidance(NamedTuple):
-    """How a generation is guided; ``temperature`` is None for auto. What each part means is said by its option."""
-
-    by: str
-    over: Over
-    temperature: float | None
-    step_end: tuple[str, ...]
-    step_tokens: int
-    scheme: Scheme
-
-
 @dataclass(frozen=True)
 class GuidedOptions:
-    """How the particles of guided generation are judged and resampled."""
+    """How the particles of guided generation are judged and resampled; without ``guide`` nothing is guided."""
 
     panel: ClassVar[str] = "Guided"
 
@@ -62,25 +51,24 @@ class GuidedOptions:
             raise UsageError(f"--guide {self.guide}: nothing is guided by that{there_are(GUIDES, self.guide)}")
         if "" in self.step_end:
             raise UsageError("--set step_end= ends every step before it begins: give a text")
-        _ = self.guidance
+        _ = self.temperature
 
     @property
-    def guidance(self) -> Guidance | None:
-        """What was asked for; None if nothing is guided."""
-        if self.guide is None:
+    def ends(self) -> tuple[str, ...]:
+        """The texts that end a step."""
+        return tuple(self.step_end) or ("\n\n",)
+
+    @property
+    def temperature(self) -> float | None:
+        """T, above 0; None for auto."""
+        if self.guide_temperature == "auto":
             return None
-        ends = tuple(self.step_end) or ("\n\n",)
-        temperature = _temperature(self.guide_temperature)
-        return Guidance(self.guide, self.guide_over, temperature, ends, self.step_tokens, self.resample)
-
-
-def _temperature(text: str) -> float | None:
-    if text == "auto":
-        return None
-    try:
-        temperature = float(text)
-    except ValueError:
-        temperature = math.nan
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise UsageError(f'--guide-temperature has "{text}"; it must be a number above 0, or auto')
-    return temperature
+        try:
+            temperature = float(self.guide_temperature)
+        except ValueError:
+            temperature = math.nan
+        if not (math.isfinite(temperature) and temperature > 0):
+            raise UsageError(
+                f'--guide-temperature has "{self.guide_temperature}"; it must be a number above 0, or auto'
+            )
+        return temperature

@@ -75,9 +75,7 @@ class ChoiceOptions:
         Option(metavar="SCORE", help="The least certain response first, by this score. Default: as in the input."),
     ] = None
     limit: Annotated[int | None, Option(min=1, metavar="N", help="At most this many responses, or pairs.")] = None
-    compare: Annotated[
-        bool, Option("--compare", help="Two responses per question side by side, a correct and an incorrect one.")
-    ] = False
+    compare: Annotated[bool, Option("--compare", help="A correct and an incorrect response, side by side.")] = False
 
     def __str__(self) -> str:
         """Return the options that choose, as they are given."""
@@ -91,14 +89,12 @@ class PictureOptions:
 
     panel: ClassVar[str] = "Picture"
 
-    html: Annotated[
-        str | None, Writes(), Option(metavar="FILE", help="Write a page for the browser: one file, no network.")
-    ] = None
+    html: Annotated[str | None, Writes(), Option(metavar="FILE", help="Write a page for the browser, in one file.")] = (
+        None
+    )
     svg: Annotated[str | None, Writes(), Option(metavar="FILE", help="Write a figure for a paper.")] = None
     theme: Annotated[
         Literal["auto", "dark", "light"],
         Option(metavar="THEME", help="Background of text and figure: auto, dark or light."),
     ] = "auto"
-    detail: Annotated[
-        bool, Option("--detail", help="In text and figure: all scores and steps, 20 tokens, and bars.")
-    ] = False
+    detail: Annotated[bool, Option("--detail", help="All scores and steps, 20 tokens, and bars.")] = False

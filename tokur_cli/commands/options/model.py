@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from typer import Option
 
-from tokur_cli.commands.options.guided import Guidance
+from tokur_cli.commands.options.guided import GuidedOptions
 from tokur_cli.commands.options.marks import Excludes, Rare, Reads, share
 from tokur_cli.engine.model.request import ModelRequest, Offload, check_device_map
 
@@ -59,26 +59,20 @@ class ModelOptions:
         ),
     ] = None
     adapter: Annotated[
-        str | None, Reads(), Option(metavar="NAME", help="PEFT adapter, merged into -m or the base it names.")
+        str | None, Reads(), Option(metavar="NAME", help="PEFT adapter, merged into -m or its base.")
     ] = None
-    quantize: Annotated[Literal["4bit", "8bit"] | None, Option(metavar="BITS", help="4bit (NF4) or 8bit weights.")] = (
-        None
-    )
+    quantize: Annotated[Literal["4bit", "8bit"] | None, Option(metavar="BITS", help="4bit (NF4) or 8bit.")] = None
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16", "fp32", "bf16", "fp16"],
         Option(metavar="DTYPE", help="fp32, bf16, fp16 or auto: bf16 where fast."),
     ] = "auto"
     device_map: Annotated[str, Option(metavar="MAP", help="auto, cpu, cuda:0, balanced …")] = "auto"
-    offload_dir: Annotated[
-        str | None, Rare(), Option(metavar="DIR", help="Folder for weights that fit nowhere; slow.")
-    ] = None
+    offload_dir: Annotated[str | None, Rare(), Option(metavar="DIR", help="For weights that fit nowhere; slow.")] = None
     weights_memory: Annotated[
         float | None, Rare(), Option(min=0.0, metavar="GIB", help="Of weights, on each GPU and in memory.")
     ] = None
     revision: str | None = None  # of ``NAME@REVISION``, once the name is chosen
-    trust_remote_code: Annotated[bool, Option("--trust-remote-code", help="Run code that comes with the model.")] = (
-        False
-    )
+    trust_remote_code: Annotated[bool, Option("--trust-remote-code", help="Run the model's own code.")] = False
 
     def __post_init__(self) -> None:
         check_device_map(self.device_map)
@@ -123,9 +117,7 @@ class PromptOptions:
         Option(metavar="TEXT", help="System turn, before messages that begin with none."),
         Excludes("--template=raw"),
     ] = None
-    few_shot: Annotated[
-        str | None, Reads(), Option(metavar="FILE", help="JSONL of worked examples before the question.")
-    ] = None
+    few_shot: Annotated[str | None, Reads(), Option(metavar="FILE", help="Worked examples before the question.")] = None
     date: Annotated[
         datetime | None,
         Rare(),
@@ -192,15 +184,16 @@ class DecodingOptions:
         default_factory=list
     )
     seed: int = 0
-    batch_size: Annotated[
-        int | None, Rare(), Option(min=1, metavar="N", help="Responses generated at once. Default: 256.")
-    ] = None
+    batch_size: Annotated[int | None, Rare(), Option(min=1, metavar="N", help="Responses at once. Default: 256.")] = (
+        None
+    )
     engine: BackendOptions = field(default_factory=BackendOptions)
-    guidance: Guidance | None = None
+    guidance: GuidedOptions | None = None
     given: frozenset[str] = frozenset()
 
-    def together(self, engine: BackendOptions, guidance: Guidance | None, seed: int) -> DecodingOptions:
-        """Return the options with others; under a guidance, N and temperature are the paper's unless given."""
+    def together(self, engine: BackendOptions, guided: GuidedOptions, seed: int) -> DecodingOptions:
+        """Return the options with others; where a score guides, N and temperature are the paper's unless given."""
+        guidance = None if guided.guide is None else guided
         of_paper = {"samples": PARTICLES, "temperature": TEMPERATURE} if guidance else {}
         unsaid: dict[str, Any] = {name: value for name, value in of_paper.items() if name not in self.given}
         return replace(self, engine=engine, guidance=guidance, seed=seed, **unsaid)

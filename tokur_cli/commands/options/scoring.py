@@ -56,13 +56,13 @@ class PosteriorOptions:
 
     panel: ClassVar[str] = "Posterior"
 
-    folder: Annotated[
-        str | None, Reads(), Option("--posterior", metavar="DIR", help="A posterior that tokur perturb wrote.")
-    ] = None
+    folder: Annotated[str | None, Reads(), Option("--posterior", metavar="DIR", help="What tokur perturb wrote.")] = (
+        None
+    )
     draws: Annotated[int, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, draws from the posterior.")] = 2
     rank: Annotated[int, Option(min=1, metavar="N", help="r', rank of the noise.")] = PosteriorSettings.rank
     sigma: Annotated[str, Option(metavar="NUMBER|auto", help=SIGMA_HELP), Excludes("--posterior")] = AUTO
-    targets: Annotated[str, Option(metavar="NAMES", help="Projections: ends of names, or globs.")] = (
+    targets: Annotated[str, Option(metavar="NAMES", help="Projections: ends of names, globs.")] = (
         PosteriorSettings.targets
     )
     layers: Annotated[
@@ -169,9 +169,7 @@ class ScoringOptions(SamplingOptions):
         Reads(),
         Option(metavar="FILE", help="What evaluate --fit wrote: adds p_correct.", rich_help_panel="Output"),
     ] = None
-    no_tokens: Annotated[
-        bool, Option("--no-tokens", help="Leave the per-token arrays out.", rich_help_panel="Output")
-    ] = False
+    no_tokens: Annotated[bool, Option("--no-tokens", help="Leave token arrays out.", rich_help_panel="Output")] = False
     alternatives: Annotated[
         int | None,
         Option(min=1, metavar="K", help="Keep the K likeliest tokens of uncertain places.", rich_help_panel="Output"),

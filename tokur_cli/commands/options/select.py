@@ -70,14 +70,10 @@ class SelectOptions:
     ] = None
     grouped: Annotated[
         bool,
-        Option(
-            "--grouped",
-            help="A question's responses stand together: choose as soon as they end.",
-            rich_help_panel="Input",
-        ),
+        Option("--grouped", help="Questions stand together: choose as each ends.", rich_help_panel="Input"),
     ] = False
     records: Annotated[
-        bool, Option("--records", help="Write all responses back, with tokur.select.", rich_help_panel="Output")
+        bool, Option("--records", help="Write all responses, with tokur.select.", rich_help_panel="Output")
     ] = False
 
     given: Collection[str] = ()

@@ -37,12 +37,8 @@ class InputOptions:
     response_field: Annotated[str | None, Option(metavar="FIELD", help=_FIELDS)] = None
     reference_field: Annotated[str | None, Option(metavar="FIELD", help=_FIELDS)] = None
     id_field: Annotated[str | None, Option(metavar="FIELD", help=_FIELDS)] = None
-    requests: Annotated[
-        str | None, Reads(), Option(metavar="FILE", help="File of the requests that the input answers.")
-    ] = None
-    max_line: Annotated[
-        int, Rare(), Option(min=1, metavar="MB", help="Longest line; a longer one is a bad record.")
-    ] = 64
+    requests: Annotated[str | None, Reads(), Option(metavar="FILE", help="The requests that the input answers.")] = None
+    max_line: Annotated[int, Rare(), Option(min=1, metavar="MB", help="Longest line; else a bad record.")] = 64
     limit: Annotated[int | None, Option(min=1, metavar="N", help="Read the first N records.")] = None
     skip_invalid: Annotated[bool, Option("--skip-invalid", help="Count bad records, go on, exit with 3.")] = False
 

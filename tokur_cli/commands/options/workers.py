@@ -18,12 +18,8 @@ class WorkerOptions:
 
     panel: ClassVar[str] = "Workers"
 
-    workers: Annotated[
-        str | None, Option(metavar="N|auto", help="Processes that share the work, by Ray; auto: one per GPU.")
-    ] = None
-    cluster: Annotated[
-        str | None, Option(metavar="ADDRESS", help="Ray cluster. Default: RAY_ADDRESS, then this machine.")
-    ] = None
+    workers: Annotated[str | None, Option(metavar="N|auto", help="Processes, by Ray; auto: one per GPU.")] = None
+    cluster: Annotated[str | None, Option(metavar="ADDRESS", help="Ray cluster; else RAY_ADDRESS, else here.")] = None
     gpus_per_worker: Annotated[int | None, Option(min=1, metavar="N", help="GPUs over which a model is spread.")] = None
 
     def __post_init__(self) -> None:

@@ -43,7 +43,7 @@ def perturb(
     chosen = choose_model(model, None if first is None else model_named(first))
     with Progress(COMMAND) as progress, open_output(None) as writer:
         loaded = load(chosen, progress)
-        from tokur_cli.commands.perturb.making import PosteriorMaker, read_trial
+        from tokur_cli.commands.perturb.making import PosteriorMaker
         from tokur_cli.commands.session.session import Session
 
         session = Session(loaded, form, progress, scoring.batch_tokens)
@@ -52,11 +52,11 @@ def perturb(
             maker.look()
         else:
             usual = CALIBRATION_RESPONSES if options.calibrate is not None and source.limit is None else None
-            trial = read_trial(items, session, usual, labels, invalid)
+            maker.read(items, usual, labels, invalid)
             if options.calibrate is not None:
-                maker.calibrate(trial, options.calibrate)
+                maker.calibrate(options.calibrate)
             else:
-                maker.sweep(trial, options.strengths)
+                maker.sweep(options.strengths)
         if options.folder is not None:
             maker.keep(options.folder)
     invalid.finish()

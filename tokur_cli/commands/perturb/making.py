@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,44 +29,6 @@ from tokur_cli.records.writer import RecordWriter
 from tokur_cli.scores.quantities import OF_DRAWS
 
 
-@dataclass(frozen=True)
-class Trial:
-    """Responses that strengths are tried on.
-
-    Args:
-        responses: the tokenized responses.
-        labels: 1 for correct, 0 for incorrect, NaN where it is not known; one per response.
-    """
-
-    responses: list[TokenizedResponse]
-    labels: list[float]
-
-
-def read_trial(
-    items: Iterable[Record | RecordError],
-    session: Session,
-    limit: int | None,
-    labels: LabelOptions,
-    invalid: InvalidRecords,
-) -> Trial:
-    """Tokenize and label the first ``limit`` good records (all for None)."""
-    trial = Trial([], [])
-    with Labeller(labels, invalid, answers=False, is_strict=False) as labelling:
-        for labelled in labelling.good(items):
-            try:
-                located = session.tokenize(labelled.record)
-            except RecordError as error:
-                invalid.skip_or_raise(error)
-                continue
-            trial.responses.append(located.tokens)
-            trial.labels.append(labelled.label)
-            if len(trial.responses) == limit:
-                break
-    if not trial.responses:
-        raise TokurError("the input has no response to try strengths on")
-    return trial
-
-
 class PosteriorMaker:
     """A model's posterior, and what is found out about it."""
 
@@ -75,25 +37,45 @@ class PosteriorMaker:
         self.sampling = options.sampling
         self.draws = session.draws(options.posterior)
         self.calibration: dict[str, Any] | None = None  # what ``posterior.json`` keeps of one
+        self.responses: list[TokenizedResponse] = []  # that strengths are tried on
+        self.labels: list[float] = []  # 1 for correct, 0 for incorrect, NaN where it is not known; one per response
+
+    def read(
+        self, items: Iterable[Record | RecordError], limit: int | None, labels: LabelOptions, invalid: InvalidRecords
+    ) -> None:
+        """Tokenize and label the first ``limit`` good records (all for None), to try strengths on."""
+        with Labeller(labels, invalid, answers=False, is_strict=False) as labelling:
+            for labelled in invalid.good(labelling.read(items)):
+                try:
+                    located = self.session.tokenize(labelled.record)
+                except RecordError as error:
+                    invalid.skip_or_raise(error)
+                    continue
+                self.responses.append(located.tokens)
+                self.labels.append(labelled.label)
+                if len(self.responses) == limit:
+                    break
+        if not self.responses:
+            raise TokurError("the input has no response to try strengths on")
 
     def look(self) -> None:
         """Write a record for each matrix."""
         for fields in describe_matrices(self.draws.posterior):
             self._write(fields)
 
-    def sweep(self, trial: Trial, strengths: Sequence[float]) -> None:
+    def sweep(self, strengths: Sequence[float]) -> None:
         """Write a record for each strength."""
-        self.progress.start(lambda: len(strengths) * len(trial.responses))
+        self.progress.start(lambda: len(strengths) * len(self.responses))
         for sigma in strengths:
-            self._try(trial, sigma)
+            self._try(sigma)
 
-    def calibrate(self, trial: Trial, tolerance: float) -> None:
+    def calibrate(self, tolerance: float) -> None:
         """Give the posterior the largest strength within a mean KL, in nats, writing a record of each that is tried."""
-        self.progress.start(lambda: SWEEPS * len(trial.responses))
+        self.progress.start(lambda: SWEEPS * len(self.responses))
         tried: dict[float, dict[str, Any]] = {}
 
         def divergence(sigma: float) -> float:
-            tried[sigma] = self._try(trial, sigma)
+            tried[sigma] = self._try(sigma)
             return float(tried[sigma]["kl"])
 
         sigma = largest_sigma(divergence, tolerance, start=self.draws.posterior.sigma or PAPER.sigma)
@@ -110,7 +92,7 @@ class PosteriorMaker:
             f"{folder}: wrote the posterior (σ = {posterior.sigma:.4g}) and {num_draws} draws as adapters{beside}"
         )
 
-    def _try(self, trial: Trial, sigma: float) -> dict[str, Any]:
+    def _try(self, sigma: float) -> dict[str, Any]:
         """Write and return the record of a strength, with the same underlying noise as all others.
 
         It has means over tokens, in nats and fractions, and the AUROC of sums over responses.
@@ -122,8 +104,8 @@ class PosteriorMaker:
             batch_tokens=self.session.batch_tokens,
             compare=True,
         )
-        results: list[Quantities] = [{}] * len(trial.responses)
-        for index, result in scorer.score(trial.responses):
+        results: list[Quantities] = [{}] * len(self.responses)
+        for index, result in scorer.score(self.responses):
             if isinstance(result, TokurError):
                 raise result
             results[index] = result
@@ -133,7 +115,7 @@ class PosteriorMaker:
         fields = {
             "sigma": sigma,
             **{name: float(values.mean()) for name, values in tokens.items()},
-            "auroc": _auroc(results, trial.labels),
+            "auroc": _auroc(results, self.labels),
             "responses": len(results),
             "tokens": len(tokens["kl"]),
             "draws": self.draws.num_draws,

@@ -14,7 +14,7 @@ from tokur_cli import __version__
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.score.alternatives import NEARLY_CERTAIN, rounded
-from tokur_cli.commands.score.provenance import settings_of
+from tokur_cli.commands.score.records import settings_of, settings_to_write
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
@@ -39,14 +39,12 @@ _TOP = 20  # tokens that DeepConf's confidence takes
 def score_logged(source: InputOptions, scoring: ScoringOptions, target: ResumableOutput) -> None:
     """Score a stream of responses that come with their log-probabilities."""
     scores = choose_scores(scoring.scores)
-    names = [score.name for score in scores]
     beyond = [score.name for score in scores if not _computable(score)]
     if beyond and scoring.scores not in (None, DEFAULT):
         there = ", ".join(score.name for score in choose_scores(None) if _computable(score))
         raise UsageError(f"--scores {beyond[0]} needs a model; --from-logprobs gives {there}")
     run = {"computed_from": LOGPROBS, "version": __version__}
-    kept = {"tokens": not scoring.no_tokens, "step_by": None, "alternatives": scoring.alternatives}
-    settings = {**run, "scores": names, **kept}
+    settings = settings_to_write(run, scores, scoring)
     resuming = Continuation(lambda _: settings, settings_of)
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     with (

@@ -13,8 +13,7 @@ from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
 from tokur_cli.commands.baselines.samples import until_error
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.alternatives import kept_alternatives
-from tokur_cli.commands.score.provenance import earlier_scores, has_prompt_ids
-from tokur_cli.commands.score.stream import ScoredLine, ScoringTask
+from tokur_cli.commands.score.records import ScoredLine, ScoringTask, earlier_scores, has_prompt_ids, settings_to_write
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.commands.shared.prompts import is_of, refuse_other_model, with_ids_of
@@ -53,8 +52,7 @@ class RecordScorer:
         of_records: bool = False,
     ) -> None:
         self.session, self.model_name, self.of_records = session, session.model.name, of_records
-        self.scores, self.keep_tokens = options.chosen, not options.no_tokens
-        self.step_by, self.alternatives = options.steps, options.alternatives
+        self.options, self.scores = options, options.chosen
         needs = options.needs
         self.guided = bool(guided_by)
         draws = None
@@ -80,14 +78,11 @@ class RecordScorer:
         if options.fitted is not None:
             options.fitted.check(self.run_settings, str(options.calibration))
             self.run_settings["calibration"] = options.fitted.digest
-        self._said: set[str] = set()
 
     @property
     def settings(self) -> dict[str, Any]:
         """What a record written by this run can be told by, in the form of ``settings_of``."""
-        kept = {"tokens": self.keep_tokens, "step_by": self.step_by, "alternatives": self.alternatives}
-        scores = [score.name for score in self.scores]
-        return {**self.run_settings, "prompts": self.prompts, "scores": scores, **kept}
+        return settings_to_write({**self.run_settings, "prompts": self.prompts}, self.scores, self.options)
 
     def process(self, task: ScoringTask) -> Iterator[tuple[int, ScoredLine | RecordError]]:
         """Yield what became of each wanted record, by its place and in order.
@@ -123,29 +118,24 @@ class RecordScorer:
         yield from until_error(window) if self.over_samples and not skip_invalid else window
 
     def _tokenize(self, record: Record) -> LocatedResponse | RecordError:
-        session, name = self.session, self.model_name
+        session, name, note = self.session, self.model_name, self.session.progress.note
         try:
             if self.of_records:
                 refuse_other_model(record, name)
             elif not is_of(record, name):
                 other = record.computed("model")
-                self._say_once(f"responses of {other} are scored by {name}: their text is tokenized again")
+                note(f"responses of {other} are scored by {name}: their text is tokenized again")
             for remark in session.form.remarks(with_ids_of(record, name), session.tokenizer):
-                self._say_once(remark)
+                note(remark)
             located = session.tokenize(record)
             is_written_by_it = record.computed("model") is not None or record.token_strings is not None
             if not located.exact and is_written_by_it and is_of(record, name):
-                self._say_once("some responses are tokenized again, perhaps not into the tokens that the model wrote")
+                note("some responses are tokenized again, perhaps not into the tokens that the model wrote")
             if located.without_thought:
-                self._say_once("some responses lack the thought that their prompt opens: scored after an empty one")
+                note("some responses lack the thought that their prompt opens: scored after an empty one")
             return located
         except RecordError as error:
             return error
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self.session.progress.note(text)
 
     def _outcomes(
         self, window: list[Record | RecordError], tokenized: list[LocatedResponse | RecordError], wanted: list[bool]
@@ -180,22 +170,22 @@ class RecordScorer:
 
     def _add_results(self, response: ScoredResponse) -> None:
         """Put the results under ``tokur``."""
-        run = self.run_settings
+        run, options = self.run_settings, self.options
         if not has_prompt_ids(response.record.tokur, self.model_name):
             run = {**run, "prompts": self.prompts}
         earlier = earlier_scores(response.record.tokur, run)
         tokur = response.record.unscored
         if response.located.exact and tokur.pop("token_strings", None):
             tokur["token_ids"] = response.located.tokens.response_ids
-        if self.keep_tokens:
+        if not options.no_tokens:
             tokur["tokens"] = {"offsets": response.located.offsets, **response.quantities}
-        if self.alternatives is not None:
+        if options.alternatives is not None:
             written, spell = response.located.tokens.response_ids, self.session.tokenizer.spelling.text
-            tokur["alternatives"] = kept_alternatives(response.alternatives, written, self.alternatives, spell)
+            tokur["alternatives"] = kept_alternatives(response.alternatives, written, options.alternatives, spell)
         text, offsets = response.record.response, response.located.offsets
-        if self.step_by is not None:
+        if options.steps is not None:
             quantities = {name: values.tolist() for name, values in response.quantities.items()}
-            tokur |= {"step_by": self.step_by, "steps": describe_steps(text, offsets, quantities, self.step_by)}
+            tokur |= {"step_by": options.steps, "steps": describe_steps(text, offsets, quantities, options.steps)}
         features = {**response.quantities, **response.features}
         tokur["scores"] = {**earlier, **compute_scores(self.scores, features)}
         tokur["run"] = run

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from tokur_cli.commands.baselines.features import largest_window, over_samples
+from tokur_cli.commands.baselines.samples import question_key, standing_together
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
-from tokur_cli.commands.options.scoring import ScoringOptions
-from tokur_cli.commands.session.work import Work
-from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.options.scoring import ScoringOptions, default_batch_tokens
+from tokur_cli.commands.score.records import ScoredLine, ScoringTask, settings_for, settings_of
+from tokur_cli.commands.session.work import AlreadyWritten, Stream, Work
+from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm, refuse_other_model
 from tokur_cli.commands.shared.windows import window_sizes, windows
-from tokur_cli.commands.workers.pool import InProcess, Pool
+from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.posterior.settings import settings_of_draws
-from tokur_cli.records.errors import UsageError
+from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
+from tokur_cli.records.writer import Continuation
 from tokur_cli.scores.calibration import read_calibration
 from tokur_cli.scores.catalogue import BEYOND_TOKENS
 from tokur_cli.scores.quantities import OF_DRAWS
 
 if TYPE_CHECKING:
     from tokur_cli.commands.score.pipeline import RecordScorer
-    from tokur_cli.commands.score.stream import ScoreStream
     from tokur_cli.commands.session.session import Session
+
+
+_SWAMPING = 1.5
+"""Times the model's entropy from which on tu says that the draws swamp it: of a chosen strength it reaches 1.34."""
+_TELLING_TOKENS = 100  # fewer say little
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,6 @@ class ScoreWork(Work):
     def stream(  # noqa: D102
         self, pool: InProcess | Pool, progress: Progress, invalid: InvalidRecords, session: Session | None = None
     ) -> ScoreStream:
-        from tokur_cli.commands.score.stream import ScoreStream
-
         return ScoreStream(pool, self.scoring, progress, invalid)
 
     def count_tokens(self, session: Session, record: Record) -> tuple[int, int]:  # noqa: D102
@@ -67,6 +73,69 @@ class ScoreWork(Work):
         sizes = window_sizes(largest_window(needs, self.scoring.baselines, batch_tokens))
         batches = HalvingBatches(batch_tokens // rows)
         return sum(1 for window in windows(lengths, sizes) for _ in batches.padded(dict(enumerate(window))))
+
+
+class ScoreStream(Stream):
+    """Takes a stream of records through the scoring of a pool.
+
+    Args:
+        pool: who scores, by ``RecordScorer``.
+        options: what is computed.
+        progress: told of work done.
+        invalid: what happens to bad records.
+    """
+
+    def __init__(
+        self, pool: InProcess | Pool, options: ScoringOptions, progress: Progress, invalid: InvalidRecords
+    ) -> None:
+        self._pool, self._options, self._progress, self._invalid = pool, options, progress, invalid
+        self.resuming = Continuation(lambda tokur: settings_for(pool.settings, tokur), settings_of)
+
+    def lines(self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten) -> Iterator[bytes]:
+        """Yield the scored records that are not written already; stop at the first bad one unless they are skipped."""
+        tokens, tu, entropy = 0, 0.0, 0.0
+        for _, outcomes in self._pool.map(self._tasks(items, already_written), _lost):
+            for _, outcome in outcomes:
+                if isinstance(outcome, ScoredLine):
+                    yield outcome.line
+                    self._progress.advance(1, outcome.tokens)
+                    if math.isfinite(outcome.tu + outcome.entropy):
+                        tokens, tu, entropy = tokens + outcome.tokens, tu + outcome.tu, entropy + outcome.entropy
+                else:
+                    self._invalid.skip_or_raise(outcome)
+                    self._progress.advance(1)
+        if tokens >= _TELLING_TOKENS and tu > _SWAMPING * entropy:
+            say(
+                self._progress.command,
+                f"the draws swamp the model: its own entropy is {entropy / tokens:.2g} nats a token, tu is "
+                f"{tu / tokens:.2g}; give a smaller --sigma (`tokur perturb --sweep` shows what each does)",
+            )
+
+    def _tasks(
+        self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten
+    ) -> Iterator[ScoringTask]:
+        """Yield windows; a resumed run cuts the same ones as an undisturbed one, so that its numbers are the same."""
+        needs, baselines = self._options.needs, self._options.baselines
+        batch_tokens = self._options.batch_tokens or default_batch_tokens(self._pool.device)
+        sizes = window_sizes(largest_window(needs, baselines, batch_tokens))
+        key: Callable[[Record | RecordError], str | None] | None = None
+        if over_samples(needs, baselines):
+            items, key = standing_together(items), question_key()
+        cut: Iterator[list[Record | RecordError]] = windows(items, sizes, key)
+        for window in cut:
+            wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
+            self._progress.advance(len(window) - sum(wanted))
+            if any(wanted):
+                yield ScoringTask(window, wanted, self._invalid.skip)
+
+
+def _lost(task: ScoringTask) -> Iterator[tuple[int, RecordError]]:
+    """Yield the errors of records that no worker outlives, by their places."""
+    for place, (item, wanted) in enumerate(zip(task.window, task.wanted, strict=True)):
+        if isinstance(item, RecordError):
+            yield place, item
+        elif wanted:
+            yield place, item.error(f"{DEATHS} workers died while they scored it: is there too little memory?")
 
 
 def validate_scoring(scoring: ScoringOptions) -> ScoringOptions:
@@ -86,26 +155,16 @@ def validate_scoring(scoring: ScoringOptions) -> ScoringOptions:
             del declared["sigma"]
         calibration.check(declared, scoring.calibration)
         scoring = replace(scoring, fitted=calibration)
-    _ = scoring.chosen  # a misspelt name is reported before a model is loaded
-    check_backend(scoring)
-    return scoring
-
-
-def check_backend(scoring: ScoringOptions) -> None:
-    """Refuse scores and a sampling of draws that vLLM does not give.
-
-    Raises:
-        UsageError: a score takes more than the last hidden states of the response, or draws are asked for that change
-            from token to token.
-    """
+    chosen = scoring.chosen  # a misspelt name is reported before a model is loaded
     if scoring.engine.backend != "vllm":
-        return
+        return scoring
     # The samples of a question are compared by their texts and likelihoods, unless the model is asked or looked into
     among_samples = {need for need in BEYOND_TOKENS if need.startswith("set_") and need != "set_states"}
     of_texts = over_samples(among_samples, scoring.baselines) and scoring.baselines.entailment != "judge"
     given = {"p_correct", *(among_samples if of_texts else ())}
-    beyond = [score.name for score in scoring.chosen if not {*BEYOND_TOKENS}.isdisjoint({*score.needs} - given)]
+    beyond = [score.name for score in chosen if not {*BEYOND_TOKENS}.isdisjoint({*score.needs} - given)]
     if beyond:
         raise UsageError(f"--backend vllm gives what is predicted at each token, not {', '.join(beyond)}: leave it out")
     if scoring.sampling == "stepwise" and not scoring.needs.isdisjoint(OF_DRAWS):
         raise UsageError("--backend vllm keeps one draw for a whole response: give --sampling shared (or joint)")
+    return scoring

@@ -1,19 +1,27 @@
-"""Work done on files: what the commands that need a model do with their input and output."""
+"""Work done on files: what the commands that need a model do with their input and output, or would do."""
 
 from __future__ import annotations
 
+import sys
 from functools import partial
+from typing import Any
 
+from tokur_cli.commands.options.scoring import default_batch_tokens
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
-from tokur_cli.commands.session.dry_run import dry_run
 from tokur_cli.commands.session.model import describe
 from tokur_cli.commands.session.work import Work
-from tokur_cli.commands.shared.arrivals import as_they_come
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import look_ahead, read_input
+from tokur_cli.commands.shared.windows import as_they_come
 from tokur_cli.commands.workers.pool import open_pool
+from tokur_cli.engine.model.place import count_gpus
+from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.formats.logprobs import logged_logprobs
+from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
+from tokur_cli.records.question import Questions
 from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import open_output
 
@@ -62,3 +70,70 @@ def _count_outputs(work: Work, source: InputOptions) -> int | None:
     """Return how many records there will be; None if that cannot be known."""
     lines = count_lines(source.path) if source.asked is None else 1
     return None if lines is None or work.outputs is None else lines * work.outputs
+
+
+def dry_run(source: InputOptions, work: Work | None) -> None:
+    """Print how many records, bad ones, questions, references, tokens and batches a run would read.
+
+    Args:
+        source: the input.
+        work: what the run would do; None where ``score`` takes the log-probabilities that came with the responses.
+
+    Raises:
+        TokurError: the run would fail: there are bad records that are not skipped.
+    """
+    command, needed = ("score", ("response",)) if work is None else (work.command, work.needed)
+    invalid = InvalidRecords(command, skip=True)
+    items, first = look_ahead(read_input(command, source), *needed, skip_invalid=True)
+    if first is None:
+        list(invalid.good(items))
+        invalid.finish(none_of=display_name(source.path))
+        return
+    session = None
+    if work is not None:
+        work, progress = work.with_model(first), Progress(command)
+        session = work.session(describe(work.model, progress), progress)
+    questions: set[object] = set()
+    asked, references = Questions(), 0
+    lengths: list[tuple[int, int]] = []  # tokens of prompt and response
+    for item in items:
+        try:
+            if isinstance(item, RecordError):
+                raise item
+            if work is None or session is None:
+                length = (0, len(logged_logprobs(item)))
+            else:
+                length = work.count_tokens(session, item)
+            question = asked.known(item)  # a log may not say it
+            questions.add(item.line if question is None else question.key)
+            references += item.reference is not None
+            lengths.append(length)
+        except RecordError as error:
+            invalid.skip_or_raise(error)
+    found: dict[str, Any] = {
+        "records": len(lengths),
+        "invalid": invalid.count,
+        "questions": len(questions),
+        "samples": len(lengths),
+        "references": references,
+        "prompt_tokens": sum(prompt for prompt, _ in lengths),
+        "response_tokens": sum(response for _, response in lengths),
+    }
+    if work is not None and session is not None:
+        device = "cuda" if count_gpus() and work.model.device_map != "cpu" else "cpu"
+        batch_tokens = work.scoring.batch_tokens or default_batch_tokens(device)
+        found |= {
+            "model": session.description.name,
+            "dtype": session.description.dtype,
+            "samples": None if work.outputs is None else len(lengths) * work.outputs,
+            "batches": work.count_batches([sum(length) for length in lengths], batch_tokens),
+        }
+    with naming(STANDARD_OUTPUT):
+        if sys.stdout.isatty():
+            for name, value in found.items():
+                print(f"{name.replace('_', ' '):<17}{value:,}" if isinstance(value, int) else f"{name:<17}{value}")
+        else:
+            print(encode_value(found).decode())
+    if invalid.count and not source.skip_invalid:
+        raise TokurError("a run stops at the first bad record: fix them, or use --skip-invalid")
+    invalid.finish()

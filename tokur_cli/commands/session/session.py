@@ -122,7 +122,7 @@ class Session:
             max_new_tokens=options.max_new_tokens,
             context_length=self.model.context_length,
             stop=tuple(options.stop),
-            step_ends=options.guidance.step_end if options.guidance else (),
+            step_ends=options.guidance.ends if options.guidance else (),
             step_tokens=options.guidance.step_tokens if options.guidance else None,
             max_rows=options.batch_size or ROWS,
             cache_bytes=cache_bytes,

@@ -33,12 +33,9 @@ def none_written(record: Record) -> None:
 
 
 class Stream(ABC):
-    """Takes one stream of records through a pool's processes."""
+    """Takes one stream of records through a pool's processes; ``resuming`` is what those of its output are told by."""
 
-    @property
-    @abstractmethod
-    def resuming(self) -> Continuation:
-        """What the records of its output are told by."""
+    resuming: Continuation
 
     @property
     def busy(self) -> bool:

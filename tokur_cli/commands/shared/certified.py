@@ -12,7 +12,6 @@ from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.question import Question
 from tokur_cli.records.record import Record
 from tokur_cli.scores.certificate import Certificate, settings_for, tie_break_of
-from tokur_cli.selection.voting import parse_keep
 
 SURE_OF_DRIFT = 0.01
 """The p-value below which scores are said to be distributed otherwise."""
@@ -46,11 +45,9 @@ class CertifiedAnswers:
             return options if "by" in options.given else replace(options, by=self.certificate.score)
         least = f",{chosen['keep_at_least']}" if chosen["keep_at_least"] else ""
         wanted = {"by": chosen["by"], "keep": f"{100 * chosen['keep']:.9g}%{least}", "method": chosen["method"]}
-        if chosen["weight"] is not None:
-            wanted["weight"] = chosen["weight"]
+        wanted |= {} if chosen["weight"] is None else {"weight": chosen["weight"]}
         for name, value in wanted.items():
-            same = parse_keep(options.keep) == parse_keep(value) if name == "keep" else getattr(options, name) == value
-            if name in options.given and not same:
+            if name in options.given and getattr(options, name) != value:
                 raise UsageError(
                     f"--certificate {self._path}: is of responses that were chosen with --{name} {value}: leave "
                     f"--{name} out"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.answers.grading import Labelled, LabelRule, grade
@@ -13,23 +12,10 @@ from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.windows import windows
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.record import SCHEMA, Record, size_of
+from tokur_cli.records.record import SCHEMA, Record
 
 WINDOW = 64
 """Records that are labelled together: enough to share work on, few enough to hold with their token arrays."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A record that cannot be read, or whose label cannot.
-
-    Attributes:
-        error: why.
-        record: the record, where there is one.
-    """
-
-    error: RecordError
-    record: Record | None = None
 
 
 class Labeller:
@@ -61,39 +47,23 @@ class Labeller:
     def __exit__(self, *exception: object) -> None:
         self.equivalence.__exit__(*exception)
 
-    def good(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled]:
-        """Yield the records with their labels, in order, without the bad ones."""
-        for item in self.read(items):
-            if isinstance(item, Refused):
-                self._invalid.skip_or_raise(item.error)
-            else:
-                yield item
+    def read(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled | RecordError]:
+        """Yield the records with their labels, and the errors of bad ones, in order; so many are labelled together."""
+        for batch in windows(items, itertools.repeat(WINDOW)):
+            taken = [self.take(item) for item in batch]
+            self._settle([one for one in taken if isinstance(one, Labelled)])
+            yield from taken
+            batch.clear()  # neither is held while the next ones are read
+            taken.clear()
 
-    def read(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled | Refused]:
-        """Yield the records with their labels, and the bad ones, in order; so many are labelled together."""
-
-        def taken() -> Iterator[Labelled | Refused | None]:
-            for item in items:
-                one = self.take(item)
-                yield one
-                if isinstance(one, Refused):
-                    yield None  # those after it wait until it is known whether bad ones are skipped
-
-        batches: Iterator[list[Labelled | Refused]]
-        batches = windows(taken(), itertools.repeat(WINDOW), bytes_of=lambda one: size_of(one.record))
-        for batch in batches:
-            self._settle([one for one in batch if isinstance(one, Labelled)])
-            yield from batch
-            batch.clear()  # not held while the next ones are read
-
-    def take(self, item: Record | RecordError) -> Labelled | Refused:
+    def take(self, item: Record | RecordError) -> Labelled | RecordError:
         """Return a record with its label, or with what its label awaits: the caller is to compare it, or to test it."""
         if isinstance(item, RecordError):
-            return Refused(item)
+            return item
         try:
             labelled = self._rule.label(item, answers=self._answers)
         except RecordError as error:
-            return Refused(error, item)
+            return error
         if labelled.awaits == "tests" and not self._options.runs_code:
             labelled.awaits = None
         return labelled

@@ -24,12 +24,13 @@ class Progress:
 
     Args:
         command: name for messages.
-        note: called with what the user should know, in a sentence; by default it is said on standard error.
+        tell: takes what the user should know, in a sentence; by default it is said on standard error.
     """
 
-    def __init__(self, command: str, note: Callable[[str], None] | None = None) -> None:
+    def __init__(self, command: str, tell: Callable[[str], None] | None = None) -> None:
         self.command = command
-        self.note = note or partial(say, command)
+        self._tell = tell or partial(say, command)
+        self._noted: set[str] = set()
         self.records = self.tokens = 0
         self._generated = 0
         self._bar: Bar | None = None
@@ -46,6 +47,12 @@ class Progress:
                 seconds = time.perf_counter() - self._started
                 done = f"{self.records:,} records, {self.tokens:,} tokens in {seconds:.1f} s"
                 say(self.command, f"{done} ({self.tokens / seconds:,.0f}/s)")
+
+    def note(self, text: str) -> None:
+        """Say what the user should know, once."""
+        if text not in self._noted:
+            self._noted.add(text)
+            self._tell(text)
 
     def say(self, message: str) -> None:
         """Tell a terminal what takes its time before the first record."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 from tokur_cli.scores.catalogue import CATALOGUE
+from tokur_cli.views.tables import table_console
 
 _LEGEND = (
     "default: computed unless --scores names others. --scores takes names, default and all, comma-separated.",
@@ -14,7 +17,6 @@ _LEGEND = (
 
 def print_catalogue() -> None:
     """Print every score with its orientation, its cost, its source and its meaning on standard output."""
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
@@ -23,9 +25,8 @@ def print_catalogue() -> None:
     for score in CATALOGUE.values():
         better = "lower" if score.orientation == "uncertainty" else "higher"
         table.add_row(score.name, better, "yes" if score.default else "no", score.cost, score.source, score.meaning)
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:  # one line per score, for grep
-        table.width = console.measure(table, options=console.options.update(width=10_000)).maximum
-    with console.capture() as printed:  # rich pads the last column, too
+    with table_console(sys.stdout) as console:
+        if not console.is_terminal:  # one line per score, for grep
+            table.width = console.measure(table, options=console.options.update(width=10_000)).maximum
         console.print(table, crop=False)
-    print(*(line.rstrip() for line in printed.get().splitlines()), "", *_LEGEND, sep="\n", flush=True)
+    print("", *_LEGEND, sep="\n", flush=True)

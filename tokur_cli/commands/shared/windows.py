@@ -1,15 +1,22 @@
-"""The one batcher: a stream cut into windows, bounded by count and by text."""
+"""The one batcher: a stream cut into windows, bounded by count and by text.
+
+A stream that comes slowly, as from ``tail -f``, tells its pauses, so that nobody waits for a window to be full.
+"""
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import WINDOW_BYTES, size_of
+from tokur_cli.records.streams import is_regular_file
 
 T = TypeVar("T")
 
+PAUSE_SECONDS = 0.2
 _FIRST_WINDOW = 16  # records, so that results come soon
 
 
@@ -25,7 +32,6 @@ def windows(
     items: Iterable[T | None],
     sizes: Iterator[int],
     key: Callable[[Any], object] | None = None,
-    bytes_of: Callable[[Any], int] = size_of,
 ) -> Iterator[list[T]]:
     """Cut a stream into windows, which end early where text is long or the stream pauses (None), ends or fails.
 
@@ -34,7 +40,6 @@ def windows(
         sizes: of each window: with a key its least, else its most items.
         key: tells what must not be cut apart: items that stand together and have the same key, or None, which joins the
             item before it. Where a window ends early, the last of these, of which some may be missing, wait.
-        bytes_of: how much text an item has.
     """
     window: list[T] = []
     size, text, whole, current = next(sizes), 0, 0, None  # whole: how many items may be cut off
@@ -42,20 +47,63 @@ def windows(
         for item in items:
             if item is not None and key is None:
                 window.append(item)
-                text += bytes_of(item)
+                text += size_of(item)
                 whole = len(window)
             elif item is not None and key is not None and (found := key(item) or current) != current:
                 whole, current = len(window), found
             if whole >= size or (whole and (text >= WINDOW_BYTES or item is None)):
                 yield window[:whole]
                 window, whole, size = window[whole:], 0, next(sizes)
-                text = sum(map(bytes_of, window))
+                text = sum(map(size_of, window))
             if item is not None and key is not None:
                 window.append(item)
-                text += bytes_of(item)
+                text += size_of(item)
     except TokurError:
         if whole:
             yield window[:whole]
         raise
     if window:
         yield window
+
+
+def as_they_come(
+    path: str, items: Iterator[T], busy: Callable[[], bool] = lambda: False
+) -> Iterator[T] | Iterator[T | None]:
+    """Return the items read from a file; between them None, a pause, whenever none has come for 0.2 s.
+
+    What is read from a regular file is returned as it is: it never pauses. Anything else is read by a thread.
+
+    Args:
+        path: where the items are read from; ``-`` is standard input.
+        items: what is read.
+        busy: whether whoever takes the items has other work to go on with. In a pause they do not wait then.
+    """
+    return items if is_regular_file(path) else _with_pauses(items, busy)
+
+
+def _with_pauses(items: Iterator[T], busy: Callable[[], bool]) -> Iterator[T | None]:
+    arrived: queue.Queue[tuple[T] | Exception | None] = queue.Queue(1)
+
+    def read() -> None:
+        try:
+            for item in items:
+                arrived.put((item,))
+            arrived.put(None)
+        except Exception as error:
+            arrived.put(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    pausing = False
+    while True:
+        try:
+            found = arrived.get(timeout=0 if pausing and busy() else PAUSE_SECONDS)
+        except queue.Empty:
+            pausing = True
+            yield None
+            continue
+        if found is None:
+            return
+        if isinstance(found, Exception):
+            raise found
+        pausing = False
+        yield found[0]

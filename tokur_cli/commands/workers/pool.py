@@ -57,7 +57,7 @@ def open_pool(
         return
     with running_ray(options, device_map) as (share, records):
         progress.say(f"starting {share.workers} workers")
-        pool = Pool(progress.command, share, make, records)
+        pool = Pool(progress, share, make, records)
         try:
             yield pool
         finally:
@@ -65,19 +65,12 @@ def open_pool(
 
 
 class _Job:
-    """A task on its way, and what has become of it so far."""
+    """A task on its way, and what becomes of it."""
 
     def __init__(self, task: Any, lost: Callable[[Any], Iterable[Any]]) -> None:
         self.task, self.lost = task, lost
         self.deaths = 0
-        self.told: queue.SimpleQueue[list[Any] | Exception | None] = queue.SimpleQueue()  # None at the end
-
-    def outcomes(self) -> Iterator[Any]:
-        """Yield what becomes of the task, as it comes."""
-        while (told := self.told.get()) is not None:
-            if isinstance(told, Exception):
-                raise told
-            yield from told
+        self.outcomes: Future[list[Any]] = Future()
 
 
 class Pool:
@@ -87,18 +80,17 @@ class Pool:
     ready, and wait with the task of a lost machine until there is another.
     """
 
-    def __init__(self, command: str, share: Share, make: MakePipeline, standard_output: BinaryIO) -> None:
+    def __init__(self, progress: Progress, share: Share, make: MakePipeline, standard_output: BinaryIO) -> None:
         import ray
         from ray.util import placement_group
 
-        self.command, self.share = command, share
+        self.progress, self.command, self.share = progress, progress.command, share
         self.device = "cuda" if share.gpus else "cpu"
         self.standard_output: BinaryIO | None = standard_output
         self._make = ray.put(make)
         needs = {"CPU": share.cpus, "GPU": share.gpus} if share.gpus else {"CPU": share.cpus}
         self._places = [placement_group([needs]) for _ in range(share.workers)]
         self._settings: Future[dict[str, Any]] = Future()
-        self._notes: set[str] = set()
         self._workers = share.workers
         self._numbers = itertools.count()
         self._jobs: asyncio.PriorityQueue[tuple[int, _Job]] = asyncio.PriorityQueue()
@@ -113,9 +105,7 @@ class Pool:
         return self._settings.result()
 
     def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
-        """Yield each task in order, with what becomes of it as it comes.
-
-        What was told of a task whose worker then dies is told again by the next.
+        """Yield each task in order, with what becomes of it.
 
         Args:
             tasks: read in a thread, only a few ahead.
@@ -135,7 +125,7 @@ class Pool:
 
         threading.Thread(target=hand_out, daemon=True).start()
         while isinstance(job := read.get(), _Job):
-            yield job.task, job.outcomes()
+            yield job.task, job.outcomes.result()
         if job is not None:
             raise job
 
@@ -161,7 +151,7 @@ class Pool:
             if not self._settings.done():
                 self._settings.set_exception(error)
             while True:  # whoever waits for what it would have done has the error
-                (await self._jobs.get())[1].told.put(error)
+                (await self._jobs.get())[1].outcomes.set_exception(error)
 
     def _hire(self, place: Any) -> Any:
         import ray
@@ -202,8 +192,7 @@ class Pool:
 
         number, job = await self._jobs.get()
         try:
-            async for answer in actor.process.options(num_returns="streaming").remote(job.task):
-                job.told.put((await self._hear(answer)).outcome)
+            job.outcomes.set_result((await self._hear(actor.process.remote(job.task))).outcome)
         except ray.exceptions.RayError:
             ray.kill(actor)  # it may be out of reach only
             say(self.command, f"a worker on {host} died; another one takes its place and repeats its work")
@@ -211,13 +200,10 @@ class Pool:
             if job.deaths < DEATHS:
                 self._jobs.put_nowait((number, job))
             else:
-                job.told.put(list(job.lost(job.task)))
-                job.told.put(None)
+                job.outcomes.set_result(list(job.lost(job.task)))
             return False
         except Exception as error:
-            job.told.put(error)
-        else:
-            job.told.put(None)
+            job.outcomes.set_exception(error)
         return True
 
     async def _hear(self, answer: Awaitable[Answer]) -> Answer:
@@ -229,9 +215,7 @@ class Pool:
         except ray.exceptions.RayTaskError as error:
             raise error.cause from error
         for text in heard.notes:
-            if text not in self._notes:
-                self._notes.add(text)
-                say(self.command, text)
+            self.progress.note(text)
         return heard
 
     async def _say_who_waits(self) -> None:

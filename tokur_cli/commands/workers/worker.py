@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from tokur_cli.commands.shared.progress import Progress
-
-_TOLD_SECONDS = 1.0  # between what is told of a task: a record at a time would keep the driver busy
 
 
 class Pipeline(Protocol):
@@ -48,16 +45,9 @@ class Worker:
         self._pipeline = make(Progress(command, self._notes.append))
         return self._answer(self._pipeline.settings)
 
-    def process(self, task: Any) -> Iterator[Answer]:
-        """Do a task; tell its outcomes, a list at a time, while it is done."""
-        ready: list[Any] = []
-        told = time.monotonic()
-        for outcome in self._pipeline.process(task):
-            ready.append(outcome)
-            if time.monotonic() - told >= _TOLD_SECONDS:
-                yield self._answer(ready)
-                ready, told = [], time.monotonic()
-        yield self._answer(ready)
+    def process(self, task: Any) -> Answer:
+        """Do a task; return its outcomes."""
+        return self._answer(list(self._pipeline.process(task)))
 
     def _answer(self, outcome: Any) -> Answer:
         notes, self._notes[:] = list(self._notes), []

@@ -1,13 +1,53 @@
-"""How a scored record was made: what a resumed run compares, and whether its scores of an earlier run stay."""
+"""What scoring is given and gives, and how a scored record was made.
+
+A resumed run compares that, and by it scores of an earlier run stay.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.records.errors import RecordError
 from tokur_cli.records.provenance import Provenance
+from tokur_cli.records.record import Record
+
+if TYPE_CHECKING:
+    from tokur_cli.scores.catalogue import Score
 
 _OF_WHAT_IS_KEPT = ("scores", "tokens", "step_by", "alternatives")
+
+
+class ScoringTask(NamedTuple):
+    """Records that are scored together, which of them are wanted, and whether to go on after a bad one."""
+
+    window: list[Record | RecordError]
+    wanted: list[bool]
+    skip_invalid: bool
+
+
+class ScoredLine(NamedTuple):
+    """A record with its results, as it will be written.
+
+    Args:
+        line: the record.
+        tokens: how many its response has.
+        tu: the sum of their total uncertainties; NaN where there was no draw.
+        entropy: the sum of the model's own entropies.
+    """
+
+    line: bytes
+    tokens: int
+    tu: float = math.nan
+    entropy: float = math.nan
+
+
+def settings_to_write(run: Mapping[str, Any], scores: Sequence[Score], options: ScoringOptions) -> dict[str, Any]:
+    """Return what a record written by a run can be told by, in the form of ``settings_of``."""
+    kept = {"tokens": not options.no_tokens, "step_by": options.steps, "alternatives": options.alternatives}
+    return {**run, "scores": [score.name for score in scores], **kept}
 
 
 def settings_for(settings: Mapping[str, Any], tokur: Mapping[str, Any]) -> dict[str, Any]:
