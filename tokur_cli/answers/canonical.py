@@ -8,7 +8,7 @@ currency, unit and ``x =`` in front. ``2^{10}``, ``3\sqrt{2}`` or ``5x`` are exp
 Decisions, where more than one reading is possible:
 
 - ``1,234`` is 1234 and ``18,20`` is a list; ``1{,}22``, which LaTeX sets as one number, has a decimal comma.
-- ``50%`` is 1/2 that may also be written 50 (see ``equivalence``); ``5 million`` is 5,000,000 that may be written 5.
+- ``50%`` is 1/2 that may also be written 50, see ``equivalence``.
 - ``1\frac{1}{2}`` and ``1 1/2`` are mixed numbers, 3/2.
 - ``52_8`` is 52 with the base 8 as its name: it equals ``52``, as graders of MATH have it, but not ``52_9``.
 - ``3 + 4 = 7`` is 7 and ``x = 10/2 = 5`` is ``x = 5``: a calculation has the value of its last right-hand side.
@@ -27,8 +27,8 @@ from tokur_cli.answers.latex import common_name
 from tokur_cli.answers.numbers import LETTER, Number, read_number
 from tokur_cli.answers.text import plain
 
-MAX_SYMBOLIC_LENGTH = 2_000
-"""Longer answers are compared as text only: no answer to a question is that long, and parsers are not linear."""
+_LONGEST = 2_000
+"""Longer answers are words, whatever is in them: no formula of an answer is that long, and parsers are not linear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +112,8 @@ def canonical(answer: str) -> Canonical:
     Args:
         answer: the answer as it was extracted, with or without LaTeX around it.
     """
-    if len(answer) > MAX_SYMBOLIC_LENGTH:
-        text = " ".join(answer.split())
-        return Canonical("expression", text, text)
+    if len(answer) > _LONGEST:
+        return Canonical("words", " ".join(answer.split()), answer)
     marked = _without_working(_normalise(answer))
     shown = " ".join(_MARKED_TEXT.sub(r" \1 ", marked).split())
     text = _LIST_COMMA.sub(", ", " ".join(_AROUND_OPERATORS.sub(r"\1", shown).split()))
@@ -174,9 +173,6 @@ def _without_working(text: str) -> str:
 
 def _is_arithmetic(text: str) -> bool:
     """Return whether a side of an equation holds numbers and no variables."""
-    number = read_number(text.strip())
-    if number is not None:
-        return not number.name
     rest = _ARITHMETIC_COMMAND.sub("", text)
     return any(digit in rest for digit in "0123456789") and not re.search(f"[{LETTER}]", rest)
 

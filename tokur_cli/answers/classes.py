@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
 
-from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical
+from tokur_cli.answers.canonical import Canonical, canonical
 from tokur_cli.answers.equivalence import MIN_PLACES, Equivalence, Outcome, numbers_equal
 from tokur_cli.answers.numbers import Number
 
@@ -98,7 +98,7 @@ def _keys(form: Canonical) -> list[Hashable]:
 def _put_expressions(known: dict[Hashable, str], forms: Mapping[str, Canonical], equivalence: Equivalence) -> None:
     of_text: dict[str, str] = {}  # the first answer of each text
     for answer, form in forms.items():
-        if len(form.text) <= MAX_SYMBOLIC_LENGTH and ("choice", form.text.upper()) not in known:
+        if ("choice", form.text.upper()) not in known:
             of_text.setdefault(form.text, answer)
     is_alone = not known and len(of_text) == 1  # there is nothing to compare it with
     prints = {} if is_alone else equivalence.fingerprints(list(of_text.values()))

@@ -23,7 +23,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from tokur_cli.answers.canonical import MAX_SYMBOLIC_LENGTH, Canonical, canonical, name_of
+from tokur_cli.answers.canonical import Canonical, canonical, name_of
 from tokur_cli.answers.numbers import Number
 from tokur_cli.answers.symbolic import WorkerPool
 
@@ -129,9 +129,8 @@ def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
     words = [form.text for form in forms if form.kind == "words"]
     if not expressions or any(word not in expressions[0].casefold() for word in words):
         return False
-    if any(map(_FOREIGN_WORD.search, expressions)):
-        return False  # no mathematics: a parser would take the numbers among the words
-    return False if max(len(form.text) for form in forms) > MAX_SYMBOLIC_LENGTH else None
+    # Of what is no mathematics a parser would take the numbers among the words.
+    return False if any(map(_FOREIGN_WORD.search, expressions)) else None
 
 
 def _is_prose(form: Canonical) -> bool:

@@ -88,8 +88,37 @@ def passes(response: str, row: Mapping[str, Any], limits: Limits = Limits(), *, 
     Raises:
         TokurError: bubblewrap is missing or cannot isolate a process here, or Python does not start.
     """
-    programs = candidate_programs(response, row["prompt"], row["entry_point"])
-    return _execute(programs, row["test"], row["entry_point"], limits, isolated)
+    nonce = secrets.token_hex(16)
+    job = {
+        "programs": candidate_programs(response, row["prompt"], row["entry_point"]),
+        "test": row["test"],
+        "entry_point": row["entry_point"],
+        "nonce": nonce,
+        "path": bubblewrap.packages(),
+        "user": bubblewrap.NOBODY if isolated and os.geteuid() == 0 else None,
+        # seconds of the processor, for what outlives the wall-clock limit
+        "limits": {**asdict(limits), "seconds": math.ceil(limits.seconds) + 1},
+    }
+    with ExitStack() as stack:
+        complaints = stack.enter_context(tempfile.TemporaryFile())
+        process = stack.enter_context(_start(stack, complaints, isolated))
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            with suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(json.dumps(job).encode())
+            started = _read(process.stdout.fileno(), len(nonce), _START_SECONDS)
+            report = _read(process.stdout.fileno(), _MOST_BYTES, limits.seconds)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+        complaints.seek(0)
+        complaint = complaints.read(_MOST_BYTES).decode(errors="replace").strip()
+    if started != nonce.encode():
+        reason = complaint.splitlines()[-1] if complaint else "it does not start"
+        if isolated:
+            raise bubblewrap.refusal(f"bubblewrap does not work here ({reason})")
+        raise TokurError(f"code cannot be run: {reason}")
+    return nonce.encode() in report
 
 
 def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str]:
@@ -125,40 +154,6 @@ def _bodies(text: str) -> list[str]:
         return [indented]
     every_line = textwrap.indent(text, "    ")
     return [f"    {indented}", every_line] if "\n" in indented.rstrip("\n") else [every_line, f"    {indented}"]
-
-
-def _execute(programs: list[str], test: str, entry_point: str, limits: Limits, isolated: bool) -> bool:
-    nonce = secrets.token_hex(16)
-    job = {
-        "programs": programs,
-        "test": test,
-        "entry_point": entry_point,
-        "nonce": nonce,
-        "path": bubblewrap.packages(),
-        "user": bubblewrap.NOBODY if isolated and os.geteuid() == 0 else None,
-        # seconds of the processor, for what outlives the wall-clock limit
-        "limits": {**asdict(limits), "seconds": math.ceil(limits.seconds) + 1},
-    }
-    with ExitStack() as stack:
-        complaints = stack.enter_context(tempfile.TemporaryFile())
-        process = stack.enter_context(_start(stack, complaints, isolated))
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            with suppress(BrokenPipeError), process.stdin:
-                process.stdin.write(json.dumps(job).encode())
-            started = _read(process.stdout.fileno(), len(nonce), _START_SECONDS)
-            report = _read(process.stdout.fileno(), _MOST_BYTES, limits.seconds)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-        complaints.seek(0)
-        complaint = complaints.read(_MOST_BYTES).decode(errors="replace").strip()
-    if started != nonce.encode():
-        reason = complaint.splitlines()[-1] if complaint else "it does not start"
-        if isolated:
-            raise bubblewrap.refusal(f"bubblewrap does not work here ({reason})")
-        raise TokurError(f"code cannot be run: {reason}")
-    return nonce.encode() in report
 
 
 def _start(stack: ExitStack, complaints: IO[bytes], isolated: bool) -> subprocess.Popen[bytes]:
