@@ -75,17 +75,15 @@ def value_at(fields: Mapping[str, Any], path: str) -> Any:
     value: Any = fields
     steps = path.split(".")
     while steps:
-        count = 1
         if isinstance(value, list) and steps[0].isdecimal() and int(steps[0]) < len(value):
-            value = value[int(steps[0])]
-        elif isinstance(value, dict):
-            count = next((count for count in range(len(steps), 0, -1) if ".".join(steps[:count]) in value), 0)
-            if not count:
-                raise LookupError(steps[0])
-            value = value[".".join(steps[:count])]
-        else:
+            value, steps = value[int(steps[0])], steps[1:]
+            continue
+        count = len(steps) if isinstance(value, dict) else 0
+        while count and ".".join(steps[:count]) not in value:
+            count -= 1
+        if not count:
             raise LookupError(steps[0])
-        steps = steps[count:]
+        value, steps = value[".".join(steps[:count])], steps[count:]
     return value
 
 

@@ -348,10 +348,11 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
 
 def _unwrapped(fields: Fields) -> tuple[str, Body]:
     """Return where in a row a service's answer stands: nowhere, ``response.`` or ``response.body.``; and the answer."""
-    for place in ("response.body", "response"):
-        if (body := find_value(fields, place, dict)) is not None:
-            return f"{place}.", body
-    return "", fields
+    answer = fields.get("response")
+    if not isinstance(answer, dict):
+        return "", fields
+    body = answer.get("body")
+    return ("response.body.", body) if isinstance(body, dict) else ("response.", answer)
 
 
 def _answer(row: Record) -> tuple[str, Body]:

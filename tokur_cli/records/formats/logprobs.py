@@ -58,8 +58,11 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     """
     if choice.get("token_ids") is not None:
         return {"token_ids": choice["token_ids"]}
-    listed = find_value(choice, "logprobs.content", list) or find_value(choice, "logprobs.tokens", list)
-    tokens = [token if isinstance(token, dict) else {"token": token} for token in listed or ()]
+    logprobs = choice.get("logprobs")
+    listed = (logprobs.get("content") or logprobs.get("tokens")) if isinstance(logprobs, dict) else None
+    if not isinstance(listed, list):
+        return {}
+    tokens = [token if isinstance(token, dict) else {"token": token} for token in listed]
     if not tokens or not all(isinstance(token.get("token"), str) for token in tokens):
         return {}
     ids = [_TOKEN_ID.fullmatch(token["token"]) for token in tokens]

@@ -88,8 +88,8 @@ def gym(record: Record) -> Record:
 
 def _has_choices(fields: Fields) -> bool:
     has_all = all(any(name in fields for name in names) for names in (_LISTS, _KEYS, ("question",)))
-    of_completion = any(find_value(fields, f"{name}.0", dict) for name in _LISTS)  # which has "choices", too
-    return has_all and "reference" not in fields and not of_completion
+    are_objects = any(find_value(fields, f"{name}.0", dict) is not None for name in _LISTS)  # as a completion's are
+    return has_all and "reference" not in fields and not are_objects
 
 
 @row_format(
