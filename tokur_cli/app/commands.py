@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from tokur_cli.app.groups import Without
-from tokur_cli.commands.options.evaluate import CertifyOptions, EvaluationOptions, EvaluationOutput, FitOptions
+from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput, FitOptions
 from tokur_cli.commands.options.guided import GuidedOptions
-from tokur_cli.commands.options.heatmap import ChoiceOptions, PictureOptions, ScaleOptions
+from tokur_cli.commands.options.heatmap import ChoiceOptions, PictureOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.marks import Excludes, Needs, Reads
 from tokur_cli.commands.options.model import BackendOptions, DecodingOptions, ModelOptions, PromptOptions
@@ -115,12 +115,11 @@ def generate(
     if questions and len(questions.split()) > 1 and not os.path.exists(questions):
         raise UsageError(f'there is no file "{questions}": to ask this, put --question before it')
     source = replace(source, path=input_path(questions)) if question is None else replace(source, asked=question)
-    decoding = decoding.together(engine, guided, posterior.seed)
-    scoring = scoring.together(engine, posterior, baselines)
     from tokur_cli.commands.generate.command import GenerateWork
     from tokur_cli.commands.session.run import run
 
-    run(source, target, workers, GenerateWork.of(model, prompts, decoding, scoring, score=score))
+    work = GenerateWork.of(model, prompts, engine, decoding, guided, posterior, scoring, baselines, score)
+    run(source, target, workers, work)
 
 
 def score(
@@ -153,8 +152,8 @@ def score(
     from tokur_cli.commands.score.work import ScoreWork
     from tokur_cli.commands.session.run import run
 
-    scoring = scoring.together(engine, posterior, baselines)
-    run(source, target, workers, None if from_logprobs else ScoreWork.of(model, prompts, scoring))
+    work = None if from_logprobs else ScoreWork.of(model, prompts, engine, posterior, scoring, baselines)
+    run(source, target, workers, work)
 
 
 def select(
@@ -183,7 +182,6 @@ def evaluate(
     options: Annotated[EvaluationOptions, Excludes("--certify", but=("difficulty_from", "repeats", "keep", "stop_at"))],
     labels: LabelOptions,
     fit: FitOptions,
-    certify: CertifyOptions,
     target: EvaluationOutput,
     source: InputOptions,
 ) -> None:
@@ -198,16 +196,15 @@ def evaluate(
     paths = list(scored) if scored else [input_path(None)]
     from tokur_cli.commands.evaluate.command import evaluate as run
 
-    run(paths, source, options, labels, fit, certify, target)
+    run(paths, source, options, labels, fit, target)
 
 
 def heatmap(
     *,
     scored: Records = None,
-    scaling: ScaleOptions,
+    picture: PictureOptions,
     choice: ChoiceOptions,
     labels: LabelOptions,
-    picture: PictureOptions,
     source: Annotated[InputOptions, Without(_MAPPING)],
 ) -> None:
     """Colour the tokens of scored responses by their uncertainty. In the terminal, a page or a figure.
@@ -217,4 +214,4 @@ def heatmap(
     source = replace(source, path=input_path(scored))
     from tokur_cli.commands.heatmap.command import heatmap as run
 
-    run(source, scaling, choice, labels, picture)
+    run(source, picture, choice, labels)

@@ -16,7 +16,6 @@ from tokur_cli.app.groups import SET
 from tokur_cli.commands.generate.command import GenerateWork
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.marks import names_of
-from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.score.work import ScoreWork
@@ -66,7 +65,7 @@ class Tokur:
         self._options = {"model": model, **options}
         groups = filled(_commands()["score"], self._options)
         self._model_options = groups["model"]
-        self._scoring = ScoreWork.of(self._model_options, groups["prompts"], _scoring_of(groups))
+        self._scoring = ScoreWork.of(**groups)
         self._model: Any = None  # that is loaded
         self._loaded: tuple[str | None, str | None] | None = None  # as which, and with which adapter
         self._scorer: Pipeline | None = None
@@ -107,9 +106,7 @@ class Tokur:
             raise UsageError(
                 "generate uses the model that Tokur has: give another model, or how it is loaded, to Tokur"
             )
-        scoring = _scoring_of(groups)
-        decoding = groups["decoding"].together(scoring.engine, groups["guided"], scoring.posterior.seed)
-        work = GenerateWork.of(groups["model"], groups["prompts"], decoding, scoring, score=groups["score"])
+        work = GenerateWork.of(**groups)
         work = replace(work, model=work.model if work.model.name else self._scoring.model)
         rows = [{"question": questions}] if isinstance(questions, str) else questions
         return map(ScoredRecord if work.score else dict, self._carry_out(work, rows))
@@ -145,12 +142,6 @@ class Tokur:
 def _commands() -> dict[str, Any]:
     """Return the commands by their names, as click has them."""
     return vars(get_command(app))["commands"]
-
-
-def _scoring_of(groups: Mapping[str, Any]) -> ScoringOptions:
-    """Return how responses are scored."""
-    scoring: ScoringOptions = groups["scoring"].together(groups["engine"], groups["posterior"], groups["baselines"])
-    return scoring
 
 
 def filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:

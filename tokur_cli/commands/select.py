@@ -34,7 +34,6 @@ from tokur_cli.selection.input_warnings import InputWarnings
 from tokur_cli.selection.voting import Choice, Rule, choose, parse_keep
 
 COMMAND = "select"
-_PROGRESS_STEP = 1000
 
 
 def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, target: RecordOutput) -> None:
@@ -47,26 +46,39 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
     if options.certificate is not None:
         certified = CertifiedAnswers(read_certificate(options.certificate), options.certificate)
         options = certified.as_labelled(options)
-    selection = _Selection(options, source.skip_invalid, certified)
+    invalid = InvalidRecords(COMMAND, source.skip_invalid)
     items = read_input(COMMAND, source, is_labelled=labels.label_field is not None)
     with (
         Progress(COMMAND) as progress,
         open_output(target.path, force=target.force, whole=True) as writer,
         QuestionStore(whole=options.records) as gathering,
-        Labeller(labels, selection.invalid, is_strict=False) as labelling,
+        Labeller(labels, invalid, is_strict=False) as labelling,
     ):
+        selection = _Selection(options, certified, gathering, labelling, writer, invalid)
         progress.start(lambda: count_lines(source.path))
-        selection.run(items, gathering, labelling, writer, progress)
+        for item in items:
+            progress.advance(1)
+            selection.take(item)
+        selection.finish()
         writer.finish()
     for line in selection.messages():
         say(COMMAND, line)
-    selection.invalid.finish(none_of=None if selection.taken else display_name(source.path))
+    invalid.finish(none_of=None if selection.taken else display_name(source.path))
 
 
 class _Selection:
     """One run: records into questions, questions into choices."""
 
-    def __init__(self, options: SelectOptions, skip_invalid: bool, certified: CertifiedAnswers | None) -> None:
+    def __init__(
+        self,
+        options: SelectOptions,
+        certified: CertifiedAnswers | None,
+        gathering: QuestionStore,
+        labelling: Labeller,
+        writer: RecordWriter,
+        invalid: InvalidRecords,
+    ) -> None:
+        self.gathering, self.labelling, self.writer, self.invalid = gathering, labelling, writer, invalid
         by = score_named(options.by, "--by")
         self.options, self.certified = replace(options, by=by.name), certified
         self.rule = Rule(options.method, parse_keep(options.keep), options.weight)
@@ -81,45 +93,33 @@ class _Selection:
             **({} if certified is None else {"certificate": certified.certificate.digest}),
             "version": __version__,
         }
-        self.invalid = InvalidRecords(COMMAND, skip_invalid)
         self.accuracy = SelectionAccuracy(abstains=options.abstains)
         self.questions = self.answered = self.unmarked = self.taken = 0
         self.unjudged: Counter[str] = Counter()
         self.notes = InputWarnings(by.name, self.rule)
         self.asked = Questions()
+        self._done: set[str] = set()  # questions that were grouped
 
-    def run(
-        self,
-        items: Iterator[Record | RecordError],
-        gathering: QuestionStore,
-        labelling: Labeller,
-        writer: RecordWriter,
-        progress: Progress,
-    ) -> None:
-        """Read all records and write all choices."""
-        done: set[str] = set()
-        for number, item in enumerate(items, start=1):
-            if number % _PROGRESS_STEP == 0:
-                progress.advance(_PROGRESS_STEP)
-            try:
-                if isinstance(item, RecordError):
-                    raise item
-                question = self.asked.of(item)
-                if self.options.grouped and question.key not in gathering.questions:
-                    self._finish(gathering, labelling, writer)
-                    done.update(gathering.questions)
-                    gathering.clear()
-                    if question.key in done:
-                        where = str(item.error(f"question {item.id or 'of this prompt'} comes back after another one"))
-                        raise TokurError(f"{where}: leave out --grouped")
-                labelled = labelling.take(item)
-                if isinstance(labelled, RecordError):
-                    raise labelled
-                self._gather(question, labelled, gathering)
-                self.taken += 1
-            except RecordError as error:
-                self.invalid.skip_or_raise(error)
-        self._finish(gathering, labelling, writer)
+    def take(self, item: Record | RecordError) -> None:
+        """Take a record; where those of a question stand together, write what is chosen of the one before."""
+        try:
+            if isinstance(item, RecordError):
+                raise item
+            question = self.asked.of(item)
+            if self.options.grouped and question.key not in self.gathering.questions:
+                self.finish()
+                self._done.update(self.gathering.questions)
+                self.gathering.clear()
+                if question.key in self._done:
+                    where = str(item.error(f"question {item.id or 'of this prompt'} comes back after another one"))
+                    raise TokurError(f"{where}: leave out --grouped")
+            labelled = self.labelling.take(item)
+            if isinstance(labelled, RecordError):
+                raise labelled
+            self._gather(question, labelled)
+            self.taken += 1
+        except RecordError as error:
+            self.invalid.skip_or_raise(error)
 
     def messages(self) -> Iterator[str]:
         """Yield the messages for the end, the summary last."""
@@ -143,7 +143,7 @@ class _Selection:
         if summary := self.accuracy.summary():
             yield summary
 
-    def _gather(self, question: Question, labelled: Labelled, gathering: QuestionStore) -> None:
+    def _gather(self, question: Question, labelled: Labelled) -> None:
         record = labelled.record
         if is_code(record) and self.rule.method != "bon":
             method = self.rule.method
@@ -162,24 +162,25 @@ class _Selection:
             correct=labelled.correct,
             awaits=labelled.awaits,
         )
-        gathering.add(question, record, response)
+        self.gathering.add(question, record, response)
 
     def _score(self, record: Record, name: str) -> float | None:
         return record.number(f'"tokur.scores.{name}"', record.scores.get(name))
 
-    def _finish(self, gathering: QuestionStore, labelling: Labeller, writer: RecordWriter) -> None:
+    def finish(self) -> None:
         """Choose for the gathered questions, and write."""
+        gathering = self.gathering
         verdicts: dict[int, dict[str, Any]] = {}
         withheld: dict[int, bool] = {}  # of chosen responses
         for gathered in gathering.questions.values():
             question = gathered.question
             drawn, duplicates = gathered.without_duplicates()
             self.notes.look_at(question.name, drawn, duplicates)
-            classes = answer_classes([response.answer for response in drawn], labelling.equivalence)
+            classes = answer_classes([response.answer for response in drawn], self.labelling.equivalence)
             choice = choose([response.confidence for response in drawn], classes, self.rule)
             certainty, answers = self._certainty(question, drawn, choice)
             self.questions, self.answered = self.questions + 1, self.answered + answers
-            correct = _correct(question.references, drawn, gathering, labelling)
+            correct = self._correct(question.references, drawn)
             if question.references or any(label is not None for label in correct):
                 pairs = zip(correct, drawn, strict=True)
                 self.unmarked += sum(label is False and response.is_unmarked for label, response in pairs)
@@ -193,7 +194,7 @@ class _Selection:
             elif choice is not None:
                 record = gathering.record(drawn[choice.chosen])
                 record.set("tokur", self._selected(record, drawn, choice, certainty, answers))
-                writer.write(record)
+                self.writer.write(record)
         for response in gathering.in_input_order() if self.options.records else ():
             record = gathering.record(response)
             tokur = {name: value for name, value in record.tokur.items() if name != "withheld"}
@@ -201,7 +202,20 @@ class _Selection:
                 tokur["withheld"] = withheld[response.offset]
             verdict = verdicts.get(response.offset) or _verdict(response, drawn=False)
             record.set("tokur", {"schema": SCHEMA, **tokur, "select": verdict})
-            writer.write(record)
+            self.writer.write(record)
+
+    def _correct(self, references: list[str], responses: list[Candidate]) -> list[bool | None]:
+        """Return whether each response is correct; None where that cannot be known."""
+        compared = list(dict.fromkeys(response.answer for response in responses if response.awaits == "comparison"))
+        outcomes = self.labelling.compare((answer, references) for answer in compared)
+        correct = {answer: outcome.correct for answer, outcome in zip(compared, outcomes, strict=True)}
+        tested = [response for response in responses if response.awaits == "tests"]
+        results = self.labelling.test([self.gathering.record(response) for response in tested])
+        passed = {response.offset: result for response, result in zip(tested, results, strict=True)}
+        return [
+            correct[one.answer] if one.awaits == "comparison" else passed.get(one.offset, one.correct)
+            for one in responses
+        ]
 
     def _certainty(
         self, question: Question, drawn: list[Candidate], choice: Choice | None
@@ -251,22 +265,6 @@ class _Selection:
         if not self.options.abstains:
             return tokur
         return {**tokur, "certainty": certainty} | ({} if answers else {"answer": None, "withheld": answer})
-
-
-def _correct(
-    references: list[str], responses: list[Candidate], gathering: QuestionStore, labelling: Labeller
-) -> list[bool | None]:
-    """Return whether each response is correct; None where that cannot be known."""
-    compared = list(dict.fromkeys(response.answer for response in responses if response.awaits == "comparison"))
-    outcomes = labelling.compare((answer, references) for answer in compared)
-    correct = {answer: outcome.correct for answer, outcome in zip(compared, outcomes, strict=True)}
-    tested = [response for response in responses if response.awaits == "tests"]
-    results = labelling.test([gathering.record(response) for response in tested])
-    passed = {response.offset: result for response, result in zip(tested, results, strict=True)}
-    return [
-        correct[response.answer] if response.awaits == "comparison" else passed.get(response.offset, response.correct)
-        for response in responses
-    ]
 
 
 def _verdicts(

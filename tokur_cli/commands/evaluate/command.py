@@ -13,7 +13,7 @@ from tokur_cli.commands.evaluate.questions import by_question, group_by_difficul
 from tokur_cli.commands.evaluate.reading import Columns, RunReader, Wanted, check_runs
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.tables import heading, left_out, reasons, tables
-from tokur_cli.commands.options.evaluate import CertifyOptions, EvaluationOptions, EvaluationOutput, FitOptions
+from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput, FitOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
@@ -36,7 +36,6 @@ def evaluate(
     options: EvaluationOptions,
     labels: LabelOptions,
     fit: FitOptions,
-    certify: CertifyOptions,
     target: EvaluationOutput,
 ) -> None:
     """Evaluate the scores of one or several files, or fit a calibration to them and evaluate its probabilities.
@@ -48,7 +47,7 @@ def evaluate(
     if options.versus is not None and options.level != "step":
         options = replace(options, versus=score_named(options.versus, "--versus").name)
     fitting = _fitting(options, fit, target)
-    questions = None if certify.risk is None else LabelledQuestions(fit.by)
+    questions = None if fit.risk is None else LabelledQuestions(fit.by)
     learner = fitting or questions
     wanted = Wanted(learner.orientations, group_by=options.group_by) if learner else wanted_scores(options)
     if target.plots is not None:
@@ -65,7 +64,7 @@ def evaluate(
         option = "--fit" if fitting else "--certify"
         raise TokurError(f"{option} takes one run: put its files together, or leave out the records of other seeds")
     if questions:
-        _write_certificate(questions, certify, target)
+        _write_certificate(questions, fit, target)
     else:
         if options.level == "question":
             runs = by_question(runs)
@@ -87,7 +86,7 @@ def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutp
     return CalibrationFit(fit, options.seed)
 
 
-def _write_certificate(questions: LabelledQuestions, options: CertifyOptions, target: EvaluationOutput) -> None:
+def _write_certificate(questions: LabelledQuestions, options: FitOptions, target: EvaluationOutput) -> None:
     """Write what the labels certify; what cannot be certified ends in an error that says what could."""
     assert options.risk is not None
     for line in questions.notes():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tokur_cli.commands.options.model import DecodingOptions, ModelOptions, PromptOptions
-from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.options.guided import GuidedOptions
+from tokur_cli.commands.options.model import BackendOptions, DecodingOptions, ModelOptions, PromptOptions
+from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions
 from tokur_cli.commands.score.work import validate_scoring
 from tokur_cli.commands.session.work import Work, none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
@@ -40,12 +41,18 @@ class GenerateWork(Work):
         cls,
         model: ModelOptions,
         prompts: PromptOptions,
+        engine: BackendOptions,
         decoding: DecodingOptions,
+        guided: GuidedOptions,
+        posterior: PosteriorOptions,
         scoring: ScoringOptions,
-        *,
+        baselines: BaselineOptions,
         score: bool,
+        **_: Any,
     ) -> GenerateWork:
-        """Return the work, refusing what can be refused before a model is loaded."""
+        """Return the work, of the options of ``generate``, refusing what can be refused before a model is loaded."""
+        decoding = decoding.together(engine, guided, posterior.seed)
+        scoring = scoring.together(engine, posterior, baselines)
         if decoding.temperature == 0 and decoding.samples > 1:
             raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
         if decoding.stop_at is not None:

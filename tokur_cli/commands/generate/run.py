@@ -251,12 +251,9 @@ def _generation_settings(session: Session, model: Mapping[str, Any], options: De
     settings = with_model_digests(settings, known=model)
     if guidance := options.guidance:
         settings |= {
-            "guide": guidance.guide,
-            "guide_over": guidance.guide_over,
+            **vars(guidance),
             "guide_temperature": "auto" if guidance.temperature is None else guidance.temperature,
             "step_end": list(guidance.ends),
-            "step_tokens": guidance.step_tokens,
-            "resample": guidance.resample,
             "particles": options.samples,  # a sample depends on the others
             "posterior": model["posterior"],
         }

@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from tokur_cli.answers.grading import Labelled
 from tokur_cli.commands.heatmap.gallery import Gallery
 from tokur_cli.commands.heatmap.records import heatmap_response, said_answer, scored_with
-from tokur_cli.commands.options.heatmap import ChoiceOptions, PictureOptions, ScaleOptions
+from tokur_cli.commands.options.heatmap import ChoiceOptions, PictureOptions
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
@@ -39,19 +39,13 @@ FIGURE_RESPONSES = 12
 FIGURE_COLUMNS, FIGURE_COLUMNS_BESIDE = 84, 125
 
 
-def heatmap(
-    source: InputOptions,
-    scaling: ScaleOptions,
-    choice: ChoiceOptions,
-    labels: LabelOptions,
-    picture: PictureOptions,
-) -> None:
+def heatmap(source: InputOptions, picture: PictureOptions, choice: ChoiceOptions, labels: LabelOptions) -> None:
     """Paint scored responses.
 
     All records are read before anything is painted, since one scale holds for all of them.
     """
     records, first = look_ahead(read_input(COMMAND, replace(source, format=native.name)), skip_invalid=True)
-    asked = _quantities_of(_default(first) if scaling.quantities is None else scaling.quantities)
+    asked = _quantities_of(_default(first) if picture.quantities is None else picture.quantities)
     # A page can be switched to what else the records have
     others = [quantity for quantity in QUANTITIES.values() if quantity not in asked] if picture.html else []
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
@@ -60,7 +54,7 @@ def heatmap(
         said = _read(reader.read(map(_scored, records)), [one.name for one in asked], scales, gallery, invalid, labels)
     if scales.responses:
         gallery.check()
-        chosen = [scales.scale(quantity.name, *scaling.ends) for quantity in asked]
+        chosen = [scales.scale(quantity.name, *picture.ends) for quantity in asked]
         if picture.html:
             every = chosen + [scales.scale(name) for name in scales.others if scales.has_values(name)]
             _write_page(picture.html, gallery, every, source.path, said)

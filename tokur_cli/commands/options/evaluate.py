@@ -114,7 +114,7 @@ class EvaluationOptions:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What a calibration is fitted of, and where it goes."""
+    """What labels are for: a calibration, of what it is fitted and where it goes, or a guarantee and how sure it is."""
 
     panel: ClassVar[str] = "Calibration and certificate"
 
@@ -134,14 +134,6 @@ class FitOptions:
         Rare(),
         Option(metavar="HOW", help="platt or isotonic (one score), or logistic (several)."),
     ] = None
-
-
-@dataclass(frozen=True)
-class CertifyOptions:
-    """What is guaranteed, and how surely."""
-
-    panel: ClassVar[str] = FitOptions.panel
-
     risk: Annotated[
         float | None,
         Option(
@@ -166,7 +158,7 @@ class CertifyOptions:
 
     @property
     def delta(self) -> float:
-        """The probability that it does not hold, in (0, 1)."""
+        """The probability that the guarantee does not hold, in (0, 1)."""
         return round(1 - self.confidence, 12)
 
 

@@ -14,47 +14,6 @@ from tokur_cli.scores.quantities import QUANTITIES
 
 
 @dataclass(frozen=True)
-class ScaleOptions:
-    """What is painted, and the ends of its scale."""
-
-    panel: ClassVar[str] = "Scale"
-
-    quantities: Annotated[
-        str | None,
-        Option(
-            "--score",
-            metavar="NAMES",
-            help=f"Comma-separated quantities of tokens: {', '.join(QUANTITIES)}. Default: eu, or logprob where the "
-            "first record has no eu.",
-        ),
-    ] = None
-    range: Annotated[
-        str | None,
-        Option(
-            metavar="LOW,HIGH",
-            help="Ends of the scale; either may be left out. Default: the lowest value and the 99th percentile.",
-        ),
-    ] = None
-
-    def __post_init__(self) -> None:
-        _ = self.ends
-
-    @property
-    def ends(self) -> tuple[float | None, float | None]:
-        """The lowest and the highest value of the scale; None where it is that of the input."""
-        if self.range is None:
-            return None, None
-        try:
-            low, high = (float(end) if end.strip() else None for end in self.range.split(","))
-        except ValueError:
-            low = high = math.nan
-        known = [end for end in (low, high) if end is not None]
-        if not all(map(math.isfinite, known)) or (low is not None and high is not None and low >= high):
-            raise UsageError(f"--range {self.range}: give the lowest and the highest value, such as 0,0.5")
-        return low, high
-
-
-@dataclass(frozen=True)
 class ChoiceOptions:
     """Which responses are shown, and in what order."""
 
@@ -85,10 +44,26 @@ class ChoiceOptions:
 
 @dataclass(frozen=True)
 class PictureOptions:
-    """The picture: a page, a figure or, with neither, text; and how text looks."""
+    """What is painted, and where: a page, a figure or, with neither, text."""
 
     panel: ClassVar[str] = "Picture"
 
+    quantities: Annotated[
+        str | None,
+        Option(
+            "--score",
+            metavar="NAMES",
+            help=f"Comma-separated quantities of tokens: {', '.join(QUANTITIES)}. Default: eu, or logprob where the "
+            "first record has no eu.",
+        ),
+    ] = None
+    range: Annotated[
+        str | None,
+        Option(
+            metavar="LOW,HIGH",
+            help="Ends of the scale; either may be left out. Default: the lowest value and the 99th percentile.",
+        ),
+    ] = None
     html: Annotated[str | None, Writes(), Option(metavar="FILE", help="Write a page for the browser, in one file.")] = (
         None
     )
@@ -98,3 +73,20 @@ class PictureOptions:
         Option(metavar="THEME", help="Background of text and figure: auto, dark or light."),
     ] = "auto"
     detail: Annotated[bool, Option("--detail", help="All scores and steps, 20 tokens, and bars.")] = False
+
+    def __post_init__(self) -> None:
+        _ = self.ends
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """The lowest and the highest value of the scale; None where it is that of the input."""
+        if self.range is None:
+            return None, None
+        try:
+            low, high = (float(end) if end.strip() else None for end in self.range.split(","))
+        except ValueError:
+            low = high = math.nan
+        known = [end for end in (low, high) if end is not None]
+        if not all(map(math.isfinite, known)) or (low is not None and high is not None and low >= high):
+            raise UsageError(f"--range {self.range}: give the lowest and the highest value, such as 0,0.5")
+        return low, high

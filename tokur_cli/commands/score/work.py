@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokur_cli.commands.baselines.features import largest_window, over_samples
 from tokur_cli.commands.baselines.samples import question_key, standing_together
-from tokur_cli.commands.options.model import ModelOptions, PromptOptions
-from tokur_cli.commands.options.scoring import ScoringOptions, default_batch_tokens
+from tokur_cli.commands.options.model import BackendOptions, ModelOptions, PromptOptions
+from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions, default_batch_tokens
 from tokur_cli.commands.score.records import ScoredLine, ScoringTask, settings_for, settings_of
 from tokur_cli.commands.session.work import AlreadyWritten, Stream, Work
 from tokur_cli.commands.shared.errors import InvalidRecords, say
@@ -44,10 +44,20 @@ class ScoreWork(Work):
     needed: ClassVar[tuple[str, ...]] = ("prompt", "response")
 
     @classmethod
-    def of(cls, model: ModelOptions, prompts: PromptOptions, scoring: ScoringOptions) -> ScoreWork:
-        """Return the work, refusing what can be refused before a model is loaded."""
-        kept = scoring.posterior.model  # which also says what is wrong with a kept posterior
-        return cls(model.or_named(kept), PromptForm(prompts), validate_scoring(scoring))
+    def of(
+        cls,
+        model: ModelOptions,
+        prompts: PromptOptions,
+        engine: BackendOptions,
+        posterior: PosteriorOptions,
+        scoring: ScoringOptions,
+        baselines: BaselineOptions,
+        **_: Any,
+    ) -> ScoreWork:
+        """Return the work, of the options of ``score``, refusing what can be refused before a model is loaded."""
+        kept = posterior.model  # which also says what is wrong with a kept posterior
+        scoring = validate_scoring(scoring.together(engine, posterior, baselines))
+        return cls(model.or_named(kept), PromptForm(prompts), scoring)
 
     def pipeline(self, session: Session) -> RecordScorer:  # noqa: D102
         from tokur_cli.commands.score.pipeline import RecordScorer

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 _LINE_SECONDS = 60.0  # between the lines of a log, and before the first
+_BAR_SECONDS = 0.1
 
 
 class Progress:
@@ -106,7 +107,9 @@ class Progress:
         seconds, tokens = now - self._started, self._generated or self.tokens
         speed = f"{tokens / seconds:,.0f} tokens/s" if tokens else ""
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=self.records, speed=speed)
+            if now - self._said >= _BAR_SECONDS:  # rich takes its time
+                self._said = now
+                self._bar.update(self._bar.task_ids[0], completed=self.records, speed=speed)
         elif self._total is not None and now - self._said >= _LINE_SECONDS:
             self._said, total = now, self._total()
             told = [
