@@ -1,15 +1,13 @@
-"""Ways out of a sandbox, each of which tells whether it got out: `python -m tests.answers.code.escapes isolated`.
+"""Ways out of a sandbox, each of which tells whether it got out.
 
-A function here is the code of a response. It gets what is on the stage that ``main`` has built for it as the user that
-runs this (a file, a process, sockets, …), does its harm and returns whether the harm is done; then its tests pass.
-``bare`` instead of ``isolated`` runs them without bubblewrap: there they have to get out, else they prove nothing.
+A function here is the code of a response. It gets what is on the stage that is built for it as the user that runs the
+tests (a file, a process, sockets, …), does its harm and returns whether the harm is done; then its tests pass.
 """
 
 from __future__ import annotations
 
 import ctypes
 import inspect
-import json
 import os
 import shutil
 import signal
@@ -31,36 +29,19 @@ LIMITS = Limits(seconds=10, memory_bytes=256 << 20, file_bytes=1 << 20)
 WITHOUT_LIMITS = Limits(seconds=10, memory_bytes=8 << 30, file_bytes=1 << 30, processes=4096)
 ROW = {"prompt": "", "entry_point": "double", "test": "def check(candidate):\n    assert candidate(2) == 4\n"}
 
-ESCAPES: dict[str, Callable[[Stage], object]] = {}
-PAST_LIMITS: set[str] = set()
-"""What limits stop, with and without bubblewrap."""
 
-
-def escape(function=None, *, past_limits=False):
-    def keep(function):
-        ESCAPES[function.__name__] = function
-        if past_limits:
-            PAST_LIMITS.add(function.__name__)
-        return function
-
-    return keep if function is None else keep(function)
-
-
-@escape
 def reads_a_file_of_the_user(stage):
     return open(stage["folder"] + "/secret").read() == stage["mark"]
 
 
-@escape
 def writes_a_file_of_the_user(stage):
     return open(stage["folder"] + "/secret", "a").write("") == 0
 
 
-@escape
 def leaves_a_file_for_the_next_run(stage):
     import os
 
-    path = "/tmp/tokur-" + stage["mark"]  # main runs this twice
+    path = "/tmp/tokur-" + stage["mark"]  # this is run twice
     if os.path.exists(path):
         os.remove(path)
         return True
@@ -68,12 +49,10 @@ def leaves_a_file_for_the_next_run(stage):
     return False
 
 
-@escape
-def reads_the_environment_of_the_parent(stage):
-    return b"HF_TOKEN=" in open(f"/proc/{stage['parent']}/environ", "rb").read()
+def reads_the_environment_of_a_process(stage):
+    return b"HF_TOKEN=" in open(f"/proc/{stage['victim']}/environ", "rb").read()
 
 
-@escape
 def kills_a_process(stage):
     import os
     import signal
@@ -82,14 +61,12 @@ def kills_a_process(stage):
     return True
 
 
-@escape
 def connects_by_tcp(stage):
     import socket
 
     return socket.create_connection(("127.0.0.1", stage["port"]), timeout=2)
 
 
-@escape
 def connects_to_a_socket_file(stage):
     import socket
 
@@ -97,7 +74,6 @@ def connects_to_a_socket_file(stage):
     return True
 
 
-@escape
 def reads_shared_memory(stage):
     import ctypes
 
@@ -106,14 +82,12 @@ def reads_shared_memory(stage):
     return ctypes.string_at(libc.shmat(libc.shmget(stage["segment"], 0, 0), None, 0)) == stage["mark"].encode()
 
 
-@escape
 def enters_a_namespace_where_it_is_root(stage):
     import ctypes
 
     return ctypes.CDLL(None).unshare(0x10000000) == 0
 
 
-@escape(past_limits=True)
 def starts_processes(stage):
     import os
     import time
@@ -124,12 +98,10 @@ def starts_processes(stage):
     return True
 
 
-@escape(past_limits=True)
 def takes_much_memory(stage):
     return bytearray(400 << 20)
 
 
-@escape(past_limits=True)
 def outlives_its_run(stage):
     import ctypes
     import os
@@ -143,8 +115,17 @@ def outlives_its_run(stage):
             time.sleep(20)
         os._exit(0)
     time.sleep(0.2)
-    return True  # main looks whether it did
+    return True  # whether it did is looked for
 
+
+PAST_LIMITS = (starts_processes, takes_much_memory, outlives_its_run)
+"""What limits stop, with and without bubblewrap."""
+
+ESCAPES = (
+    *(reads_a_file_of_the_user, writes_a_file_of_the_user, leaves_a_file_for_the_next_run, kills_a_process),
+    *(reads_the_environment_of_a_process, connects_by_tcp, connects_to_a_socket_file, reads_shared_memory),
+    *(enters_a_namespace_where_it_is_root, *PAST_LIMITS),
+)
 
 _VICTIM = """
 import ctypes, time
@@ -152,20 +133,6 @@ ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(-1), 0, 0, 0)  # whoever may 
 print(flush=True)
 time.sleep(600)
 """
-
-
-@contextmanager
-def _victim(mark: str) -> Iterator[subprocess.Popen[bytes]]:
-    victim = subprocess.Popen(
-        [sys.executable, "-I", "-c", _VICTIM, mark], stdout=subprocess.PIPE, start_new_session=True
-    )
-    try:
-        victim.stdout.readline()
-        yield victim
-    finally:
-        victim.kill()
-        victim.wait()
-        victim.stdout.close()
 
 
 @contextmanager
@@ -178,48 +145,44 @@ def staged() -> Iterator[Stage]:
     libc.shmat.restype = ctypes.c_void_p
     segment = libc.shmget(int(mark[:7], 16), 100, 0o1600)
     ctypes.memmove(libc.shmat(segment, None, 0), mark.encode(), len(mark))
+    victim = subprocess.Popen([sys.executable, "-Ic", _VICTIM], stdout=subprocess.PIPE, env={"HF_TOKEN": "hf"})
     with socket.create_server(("127.0.0.1", 0), backlog=64) as server, socket.socket(socket.AF_UNIX) as named:
         named.bind(folder + "/socket")
         named.listen()
         try:
+            victim.stdout.readline()
             yield {
                 "mark": mark,
                 "comm": "tokur-" + mark,
                 "folder": folder,
-                "parent": os.getpid(),
+                "victim": victim.pid,
                 "port": server.getsockname()[1],
                 "segment": int(mark[:7], 16),
             }
         finally:
+            victim.kill()
+            victim.communicate()
             libc.shmctl(segment, 0, None)
             shutil.rmtree(folder)
 
 
-def response_of(function: Callable[[Stage], object], stage: Stage) -> str:
+def escapes(function: Callable[[Stage], object], *, isolated: bool) -> bool:
+    """Run an escape on a stage of its own; return whether it got out."""
+    is_stopped_by_bubblewrap = isolated and function is not outlives_its_run
+    limits = LIMITS if function not in PAST_LIMITS or is_stopped_by_bubblewrap else WITHOUT_LIMITS
     source = inspect.getsource(function)
-    code = source[source.index("def ") :]
-    return f"```python\n{code}\n\ndef double(x):\n    return 4 if {function.__name__}({stage!r}) else 0\n```"
-
-
-def attempt(name: str, stage: Stage, *, isolated: bool) -> str:
-    """What became of an escape: "escaped", or that it was stopped."""
-    limits = LIMITS if name not in PAST_LIMITS or (isolated and name != "outlives_its_run") else WITHOUT_LIMITS
-    with _victim(stage["mark"]) as victim:
-        stage = {**stage, "victim": victim.pid}
-        response = response_of(ESCAPES[name], stage)
-        for _ in range(2 if name.startswith("leaves_a_file") else 1):
+    with staged() as stage:
+        response = f"```python\n{source}\n\ndef double(x):\n    return 4 if {function.__name__}({stage!r}) else 0\n```"
+        for _ in range(2 if function is leaves_a_file_for_the_next_run else 1):
             passed = passes(response, ROW, limits, isolated=isolated)
-        if name == "outlives_its_run":
-            time.sleep(0.5)
-            left = processes_called(stage["comm"])
-            for process in left:
-                os.kill(process, signal.SIGKILL)
-            assert passed
-            return "escaped" if left else "is gone"
-        if passed:
-            return "escaped"
-        assert victim.poll() is None, f"{name} killed the victim"
-        return "is stopped"
+        if function is not outlives_its_run:
+            return passed
+        assert passed
+        time.sleep(0.5)
+        left = processes_called(stage["comm"])
+        for process in left:
+            os.kill(process, signal.SIGKILL)
+        return bool(left)
 
 
 def processes_called(name: str) -> list[int]:
@@ -231,14 +194,3 @@ def processes_called(name: str) -> list[int]:
         except OSError:
             pass
     return found
-
-
-def main() -> None:
-    isolated = {"isolated": True, "bare": False}[sys.argv[1]]
-    with staged() as stage:
-        for name in ESCAPES:
-            print(json.dumps([name, attempt(name, stage, isolated=isolated)]), flush=True)
-
-
-if __name__ == "__main__":
-    main()
