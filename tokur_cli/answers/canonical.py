@@ -85,9 +85,8 @@ _NAMED = re.compile(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?
 _ARITHMETIC_COMMAND = re.compile(
     r"\\(?:frac|sqrt|times|cdot|div|binom|pi|circ|sin|cos|tan|log|ln)(?![A-Za-z])|\\text\{[^{}]*\}|(?<=\d)\s*x\s*(?=\d)"
 )
-_AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)")
-# A comma that separates thousands stays as it is, so that no list can look like a number.
-_LIST_COMMA = re.compile(r"(?<!\d),\s*|,\s+|,(?!\d{3}(?!\d))")
+_AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)|(?<=,)\s+(?!\d{3}(?!\d))")
+"""Where blanks say nothing: not behind a comma that could separate thousands, so that no list looks like a number."""
 
 _CHOICE = re.compile(
     r"(?:\(\s*([A-Ja-j])\s*\)|\[\s*([A-J])\s*\]|([A-J])\s*[).:]|([a-j])(?:\)|\.(?=\s+[-+$\\(]?\d)))"
@@ -116,7 +115,7 @@ def canonical(answer: str) -> Canonical:
         return Canonical("words", " ".join(answer.split()), answer)
     marked = _without_working(_normalise(answer))
     shown = " ".join(_MARKED_TEXT.sub(r" \1 ", marked).split())
-    text = _LIST_COMMA.sub(", ", " ".join(_AROUND_OPERATORS.sub(r"\1", shown).split()))
+    text = _AROUND_OPERATORS.sub(r"\1", shown)
     named = common_name(text)
     if named:
         return Canonical("words", named, marked)
