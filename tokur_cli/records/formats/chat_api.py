@@ -239,11 +239,16 @@ def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
     the errors of the record that answers it.
     """
     if "messages" in body or "input" in body:
-        tools = body.get("tools")
+        tools, of_responses = body.get("tools"), "messages" not in body
         if tools and isinstance(tools, list) and read_tools(tools) is None:
             raise record.error(f"{place} has tools that are no functions, the only ones that can be named to a model")
-        messages = body["messages"] if "messages" in body else _read_input(place, record, body)
-        system = body.get("system" if "messages" in body else "instructions")
+        for name in ("previous_response_id", "conversation", "prompt") if of_responses else ():
+            if body.get(name) is not None:
+                raise record.error(f'{place} goes on from "{name}", which it does not hold')
+        messages = body["input" if of_responses else "messages"]
+        if of_responses and isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        system = body.get("instructions" if of_responses else "system")
         if system is not None and isinstance(messages, list):
             messages = [{"role": "system", "content": system}, *messages]
         return {"messages": messages, "tools": tools}
@@ -257,19 +262,6 @@ def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
     if isinstance(prompt, list) and all(type(token) is int for token in prompt):
         return {"prompt_token_ids": prompt}
     raise record.error(f"{place} has neither messages nor a single prompt")
-
-
-def _read_input(place: str, record: Record, body: Body) -> list[dict[str, Any]]:
-    """Return the messages in the input of a request to the Responses API."""
-    for name in ("previous_response_id", "conversation", "prompt"):
-        if body.get(name) is not None:
-            raise record.error(f'{place} goes on from "{name}", which it does not hold')
-    turns = body["input"]
-    if isinstance(turns, str):
-        return [{"role": "user", "content": turns}]
-    if isinstance(turns, list) and all(isinstance(turn, dict) and "role" in turn for turn in turns):
-        return turns
-    raise record.error(f"{place} has input that is neither text nor messages")
 
 
 def _requests_of(file: RequestFile, is_batch: bool) -> dict[str | int, Record | RecordError]:

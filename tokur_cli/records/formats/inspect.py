@@ -24,7 +24,7 @@ Samples = Iterator[tuple[str, int, bytes | None]]
 _ATTACHMENT = "attachment://"
 _ZIP = b"PK\x03\x04"
 _VERDICTS: dict[str, float | bool] = {"C": True, "I": False, "N": False, "P": 0.5}
-_WORDS = {"yes": True, "true": True, "no": False, "false": False}
+_VERDICTS |= {"yes": True, "true": True, "no": False, "false": False}
 _LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
 _HEADER = "header.json"
 _STARTED = re.compile(_LOG.pattern + rb'\s*"started"')
@@ -109,7 +109,7 @@ def _verdict(value: Any) -> Any:
     try:
         number = float(value)
     except ValueError:
-        return _VERDICTS.get(value, _WORDS.get(value.lower(), value))
+        return _VERDICTS.get(value, _VERDICTS.get(value.lower(), value))
     return number if math.isfinite(number) else value
 
 
