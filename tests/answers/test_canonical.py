@@ -60,24 +60,6 @@ def test_canonical_gives_other_answers_a_kind_and_a_text(text, kind, normal):
     assert (form.kind, form.text) == (kind, normal)
 
 
-@pytest.mark.parametrize(
-    ("text", "scale", "dimension", "factor"),
-    [
-        (r"50\%", Fraction(1, 100), None, 1),
-        ("1.5万元", 10**4, "yuan", 1),
-        ("60 minutes", 1, "time", 60),
-        ("3 square feet", 1, "length^2", Fraction("0.3048") ** 2),
-        (r"3 \text{ cm}^3", 1, "length^3", Fraction(1, 10**6)),
-        ("5 miles per hour", 1, None, 1),
-    ],
-)
-def test_canonical_keeps_scale_and_unit_apart(text, scale, dimension, factor):
-    number = canonical(text).number
-    assert number.scale == scale
-    assert (number.unit.dimension if number.unit else None) == dimension
-    assert (number.unit.factor if number.unit else 1) == factor
-
-
 @settings(deadline=None)  # expressions are compiled on their first use
 @given(
     st.fractions(max_denominator=10**6), st.sampled_from(["{}", "${}$", r"\boxed{{{}}}", "**{}**", " {}.", "x = {}"])

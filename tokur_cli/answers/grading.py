@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.answers.extract import Extraction, extract_answer, reference_answer, wanted_of
@@ -87,15 +87,6 @@ class Labelled:
         """Whether the response is correct; None where that is not known or in between."""
         return is_correct(self.label)
 
-    def bring(self, label: Label) -> None:
-        """Take the label that the record brings along."""
-        if label.value is None:
-            self.outcome = Outcome.NULL_LABEL
-            return
-        self.label, self.source = label
-        is_graded = label.field == "quality" or self.correct is None
-        self.outcome = Outcome.QUALITY if is_graded else Outcome.of(label.value == 1.0)
-
     def settle(self, outcome: Outcome, source: str) -> None:
         """Take what the comparison with the references, the tests of the row or a data set's own rule gave."""
         self.awaits, self.outcome = None, outcome
@@ -145,8 +136,12 @@ class LabelRule:
         brought = label_of(record, self.field)
         answer = self.answer(record) if brought is None or answers else None
         labelled = Labelled(record, answer=None if answer is None else answer.text)
-        if brought is not None:
-            labelled.bring(brought)
+        if brought is not None and brought.value is None:
+            labelled.outcome = Outcome.NULL_LABEL
+        elif brought is not None:
+            labelled.label, labelled.source = brought.value, brought.field
+            is_graded = brought.field == "quality" or labelled.correct is None
+            labelled.outcome = Outcome.QUALITY if is_graded else Outcome.of(labelled.label == 1.0)
         elif is_code(record):
             labelled.outcome, labelled.awaits = Outcome.CODE_NOT_RUN, "tests"
         elif task_of(record.fields) is not None:
@@ -201,24 +196,21 @@ def label_of(record: Record, field: str | None = None) -> Label | None:
         try:
             value = said[field] if field in said else value_at(record.fields, field)
         except LookupError:
-            if verdicts is None:
-                return Label(None, field)
-            known = f"; its scores are {', '.join(said)}" if said else ""
-            raise record.error(f'"{field}" is missing: --label-field names no field of this record{known}') from None
-        return _label(record, value, field)
-    if "correct" in record.fields:
-        value = record.fields["correct"]
+            if verdicts is not None:
+                known = f"; its scores are {', '.join(said)}" if said else ""
+                problem = f'"{field}" is missing: --label-field names no field of this record{known}'
+                raise record.error(problem) from None
+            value = None
+    elif "correct" in record.fields:
+        field, value = "correct", record.fields["correct"]
         if value is not None and not isinstance(value, bool):
             raise record.error(f'"correct" must be true or false, not {value!r:.40}; --label-field takes other labels')
-        return _label(record, value, "correct")
-    if "quality" in record.fields:
-        return _label(record, record.fields["quality"], "quality")
-    if len(said) > 1:
+    elif "quality" in record.fields:
+        field, value = "quality", record.fields["quality"]
+    elif len(said) > 1:
         raise UsageError(f"the records have several scores: choose the label with --label-field {' or '.join(said)}")
-    return None
-
-
-def _label(record: Record, value: Any, field: str) -> Label:
+    else:
+        return None
     if value is None:
         return Label(None, field)
     if isinstance(value, (bool, int, float)) and 0 <= value <= 1:
