@@ -21,7 +21,7 @@ from tokur_cli.commands.shared.labelled import Labeller
 from tokur_cli.commands.shared.reading import look_ahead, read_input
 from tokur_cli.commands.shared.scored_tokens import token_arrays
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
-from tokur_cli.records.formats import native
+from tokur_cli.records.formats.rows import native
 from tokur_cli.records.outputs import STANDARD_OUTPUT, in_utf8, naming, writing_whole
 from tokur_cli.records.quantity import Quantity
 from tokur_cli.records.record import Record

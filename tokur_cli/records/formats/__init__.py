@@ -7,53 +7,19 @@ from typing import Any
 from tokur_cli.records.formats import rows
 from tokur_cli.records.formats.base import Fields, Format, Given
 from tokur_cli.records.formats.chat_api import COMPLETIONS
-from tokur_cli.records.formats.everyday import SETTLED, VERDICTS, row_format
+from tokur_cli.records.formats.everyday import SETTLED, VERDICTS
 from tokur_cli.records.formats.inspect import INSPECT
 from tokur_cli.records.formats.lm_eval import LM_EVAL
-from tokur_cli.records.mapping import with_fields
 from tokur_cli.records.record import Record
 
-
-@row_format(
-    "tokur",
-    "tokur's own: id, question (or messages, or prompt), response, reference",
-    lambda fields: isinstance(fields.get("tokur"), dict),
-)
-def native(record: Record) -> Record:
-    """A last assistant turn of the messages is the response of a row that has no other."""
-    if not isinstance(record.get("messages"), list):
-        return record
-    _, answer = record.split_messages()
-    return record if answer is None else with_fields(record, response=answer)
-
-
-FORMATS: dict[str, Format] = {
-    form.name: form
-    for form in (
-        native,
-        COMPLETIONS,
-        LM_EVAL,
-        INSPECT,
-        rows.humaneval,
-        rows.svamp,
-        rows.math,
-        rows.gym,
-        rows.choices,
-        rows.gsm8k,
-        rows.llm,
-        rows.prompt_completion,
-        rows.sharegpt,
-        rows.alpaca,
-        rows.opencompass,
-        rows.input_output,
-    )
-}
+_OF_ROWS = [form for form in vars(rows).values() if isinstance(form, Format)]  # in the order in which they stand there
+FORMATS = {form.name: form for form in (rows.native, COMPLETIONS, LM_EVAL, INSPECT, *_OF_ROWS)}
 """Every format by name, for ``--format`` and its help; the first that recognises a stream's first row is taken."""
 
 
 def recognise(fields: Fields) -> Format:
     """Return the format of rows with these fields; tokur's own if no other fits."""
-    return next((form for form in FORMATS.values() if form.recognises(fields)), native)
+    return next((form for form in FORMATS.values() if form.recognises(fields)), rows.native)
 
 
 def maybe_references(record: Record) -> list[str]:
@@ -61,7 +27,7 @@ def maybe_references(record: Record) -> list[str]:
     fields = {name: value for name, value in record.fields.items() if name != "tokur"}
     is_labelled = fields.get("reference") is not None or any(name in fields for name in VERDICTS)
     is_log = isinstance(fields.get("source"), dict) or {"prompt", "messages"} <= fields.keys()
-    is_log = is_log or recognise(fields) is not native
+    is_log = is_log or recognise(fields) is not rows.native
     if is_labelled or is_log or not isinstance(fields.get("response"), str):
         return []
     return [
@@ -79,4 +45,4 @@ def verdicts_of(fields: Fields) -> dict[str, Any] | None:
     return {}
 
 
-__all__ = ["FORMATS", "Format", "Given", "maybe_references", "native", "recognise", "verdicts_of"]
+__all__ = ["FORMATS", "Format", "Given", "maybe_references", "recognise", "verdicts_of"]

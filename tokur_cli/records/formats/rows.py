@@ -22,6 +22,19 @@ _ROLES = {name: name for name in ("system", "user", "assistant")}
 _ROLES |= {"human": "user", "gpt": "assistant", "HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
 
 
+@row_format(
+    "tokur",
+    "tokur's own: id, question (or messages, or prompt), response, reference",
+    lambda fields: isinstance(fields.get("tokur"), dict),
+)
+def native(record: Record) -> Record:
+    """A last assistant turn of the messages is the response of a row that has no other."""
+    if not isinstance(record.get("messages"), list):
+        return record
+    _, answer = record.split_messages()
+    return record if answer is None else with_fields(record, response=answer)
+
+
 # --- data sets ---
 
 
@@ -170,6 +183,29 @@ llm = Format(
 )
 
 
+def _answered(record: Record, text: str, asked: Any, what: str, said: Any) -> Record:
+    """Return a record of what was asked, a text that goes into that field or messages, and the text or message said."""
+    prompt = {text: asked} if isinstance(asked, str) else {"messages": asked}
+    response = read_response(what, said, record) if isinstance(said, dict) else record.checked_text(what, said)
+    return with_fields(record, **prompt, response=response)
+
+
+@row_format(
+    "prompt-completion",
+    "Hugging Face training rows: prompt, completion (texts, or lists of turns)",
+    has("prompt", "completion"),
+)
+def prompt_completion(record: Record) -> Record:
+    """A completion that is a list is one turn, an assistant's."""
+    prompt, completion = record.fields["prompt"], record.fields["completion"]
+    if not isinstance(completion, list):
+        return _answered(record, "prompt", prompt, "completion", completion)
+    (turn,) = completion
+    if turn["role"] != "assistant":
+        raise record.error('is no prompt-completion row: "completion" is no assistant\'s turn')
+    return _answered(record, "prompt", prompt, "completion[0]", turn)
+
+
 def _turns(turns: list[dict[str, Any]], role: str, content: str) -> list[dict[str, Any]]:
     """Return chat turns whose role and content stand under other names."""
     return [{"role": _ROLES[turn[role]], "content": turn[content]} for turn in turns]
@@ -194,29 +230,6 @@ def alpaca(record: Record) -> Record:
     """The input, where there is one, stands below the instruction."""
     question = record.text("instruction") + (f"\n\n{record.text('input')}" if record.get("input") else "")
     return with_fields(record, question=question, response=record.text("output"))
-
-
-def _answered(record: Record, text: str, asked: Any, what: str, said: Any) -> Record:
-    """Return a record of what was asked, a text that goes into that field or messages, and the text or message said."""
-    prompt = {text: asked} if isinstance(asked, str) else {"messages": asked}
-    response = read_response(what, said, record) if isinstance(said, dict) else record.checked_text(what, said)
-    return with_fields(record, **prompt, response=response)
-
-
-@row_format(
-    "prompt-completion",
-    "Hugging Face training rows: prompt, completion (texts, or lists of turns)",
-    has("prompt", "completion"),
-)
-def prompt_completion(record: Record) -> Record:
-    """A completion that is a list is one turn, an assistant's."""
-    prompt, completion = record.fields["prompt"], record.fields["completion"]
-    if not isinstance(completion, list):
-        return _answered(record, "prompt", prompt, "completion", completion)
-    (turn,) = completion
-    if turn["role"] != "assistant":
-        raise record.error('is no prompt-completion row: "completion" is no assistant\'s turn')
-    return _answered(record, "prompt", prompt, "completion[0]", turn)
 
 
 @row_format(
