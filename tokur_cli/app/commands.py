@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from typing import Annotated
 
@@ -25,22 +24,12 @@ from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
 
 _FORMS = (
-    "- or nothing: standard input. Also .csv, .tsv, .parquet, .arrow, compressed files, hf:NAME:SPLIT, a saved data "
-    "set, gym:TASK?size=N."
+    "JSON lines; - or nothing: standard input. Also .csv, .tsv, .parquet, .arrow, compressed files, hf:NAME:SPLIT, a "
+    "saved data set, gym:TASK?size=N."
 )
 _INPUT = Reads(lambda given: [given] if isinstance(given, str) else given or [STDIN])
-Records = Annotated[str | None, _INPUT, typer.Argument(help=f"JSON lines; {_FORMS}")]
-ScoredFiles = Annotated[
-    list[str] | None,
-    _INPUT,
-    typer.Argument(help=f"JSON lines; {_FORMS} Several files are several runs: mean ± deviation."),
-]
-TrialResponses = Annotated[
-    str | None,
-    _INPUT,
-    typer.Argument(help="Responses to try strengths on; - for standard input."),
-    Needs("--sweep", "--calibrate"),
-]
+Records = Annotated[str | None, _INPUT, typer.Argument(help=_FORMS)]
+ScoredFiles = Annotated[list[str] | None, _INPUT, typer.Argument(help=f"{_FORMS} Several are runs: mean ± deviation.")]
 _OF_MODEL = Excludes("--from-logprobs")
 _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
 _OF_GUIDED = ("batch_tokens", "scores", "calibration", "no_tokens", "steps", "sampling", "estimator")
@@ -48,18 +37,9 @@ _OF_TRANSFORMERS = Excludes("--backend=vllm", but=("name", "dtype", "trust_remot
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "limit")
 
 
-def input_path(path: str | None) -> str:
-    """Return the input's path; with none, standard input if a pipe is there."""
-    if path is not None:
-        return path
-    if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError("no input: give a file, or - or a pipe for standard input; -h shows examples")
-    return STDIN
-
-
 def perturb(
     *,
-    responses: TrialResponses = None,
+    responses: Annotated[Records, Needs("--sweep", "--calibrate")] = None,
     model: ModelOptions,
     posterior: Annotated[PosteriorOptions, Without(("folder", "sigma"))],
     options: PerturbOptions,
@@ -76,7 +56,7 @@ def perturb(
     from tokur_cli.commands.shared.prompts import PromptForm
 
     scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=options.first_sigma))
-    source = replace(source, path=input_path(responses) if options.tries else STDIN)
+    source = source.at(responses) if options.tries else source
     run(model, PromptForm(prompts), scoring, source, options, labels)
 
 
@@ -114,7 +94,7 @@ def generate(
     """
     if questions and len(questions.split()) > 1 and not os.path.exists(questions):
         raise UsageError(f'there is no file "{questions}": to ask this, put --question before it')
-    source = replace(source, path=input_path(questions)) if question is None else replace(source, asked=question)
+    source = source.at(questions) if question is None else replace(source, asked=question)
     from tokur_cli.commands.generate.command import GenerateWork
     from tokur_cli.commands.session.run import run
 
@@ -143,7 +123,7 @@ def score(
 
     A record gains these of each token, and scores of the whole response.
     """
-    source = replace(source, path=input_path(responses))
+    source = source.at(responses)
     if from_logprobs and not target.dry_run:
         from tokur_cli.commands.score.logged import score_logged
 
@@ -170,10 +150,9 @@ def select(
     missing one never wins while another is there. Ties go to the more confident response, then to the lower sample.
     With references, accuracies follow on standard error.
     """
-    source = replace(source, path=input_path(scored))
     from tokur_cli.commands.select import select as run
 
-    run(source, options, labels, target)
+    run(source.at(scored), options, labels, target)
 
 
 def evaluate(
@@ -193,7 +172,7 @@ def evaluate(
     With --level step, spans of responses are evaluated: sum, mean, the least certain token and the mean of the five
     least certain of every quantity. {span_metrics}
     """
-    paths = list(scored) if scored else [input_path(None)]
+    paths = scored or [source.at(None).path]
     from tokur_cli.commands.evaluate.command import evaluate as run
 
     run(paths, source, options, labels, fit, target)
@@ -211,7 +190,6 @@ def heatmap(
 
     One scale holds for all responses of the input, whichever of them are shown.
     """
-    source = replace(source, path=input_path(scored))
     from tokur_cli.commands.heatmap.command import heatmap as run
 
-    run(source, picture, choice, labels)
+    run(source.at(scored), picture, choice, labels)

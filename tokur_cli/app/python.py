@@ -103,9 +103,7 @@ class Tokur:
         """
         groups = filled(_commands()["generate"], {**self._options, **options})
         if groups["model"] != self._model_options:
-            raise UsageError(
-                "generate uses the model that Tokur has: give another model, or how it is loaded, to Tokur"
-            )
+            raise UsageError("generate takes Tokur's model: give another model, or how it is loaded, to Tokur")
         work = GenerateWork.of(**groups)
         work = replace(work, model=work.model if work.model.name else self._scoring.model)
         rows = [{"question": questions}] if isinstance(questions, str) else questions

@@ -60,9 +60,7 @@ class Attempts:
             sets.append(TextSet(question, context="", texts=[attempt.text for attempt in said], tokens=tokens))
         return sets if self.scorer is None else self._with_likelihoods(sets, self.scorer)
 
-    def _attempts(
-        self, responses: Sequence[ScoredResponse], prompts: Sequence[list[int]]
-    ) -> list[list[DecodedResponse]]:
+    def _attempts(self, responses: Sequence[ScoredResponse], prompts: list[list[int]]) -> list[list[DecodedResponse]]:
         """Return what the model says to each prompt, by the number of the attempt."""
         requests = []
         for index, (response, prompt_ids) in enumerate(zip(responses, prompts, strict=True)):

@@ -60,9 +60,7 @@ class LabelledQuestions:
     def __init__(self, by: str | None) -> None:
         scores = choose_scores(by or DEFAULT_SCORE)
         if len(scores) > 1:
-            raise UsageError(
-                f"--certify goes by one score, and --by {by} names {len(scores)}; p_correct is one of several"
-            )
+            raise UsageError(f"--certify goes by one score, --by {by} names {len(scores)}; p_correct is one of several")
         self.orientations = {score.name: score.orientation for score in scores}
         self._score = scores[0]
         self._settings: dict[str, Any] = {}  # how the responses and their scores were made

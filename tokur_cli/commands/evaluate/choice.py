@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from tokur_cli.commands.evaluate.questions import SHARE
 from tokur_cli.commands.evaluate.reading import Columns, Wanted
 from tokur_cli.commands.evaluate.spans import quantity_of, span_scores
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.records.errors import TokurError, UsageError, there_are
-from tokur_cli.records.quantity import Orientation
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, LENGTH, choose_scores
 
 LIKELIHOOD = "ll_sum"
@@ -30,17 +29,10 @@ def wanted_scores(options: EvaluationOptions) -> Wanted:
         scores = span_scores(options.scores)
         if options.versus is not None and options.versus not in scores:
             raise UsageError(f"--versus {options.versus}: there is no such score{there_are(scores, options.versus)}")
-        return Wanted(scores, group_by=options.group_by, spans=True)
-    return Wanted(
-        _response_scores(options),
-        group_by=options.group_by,
-        answers=bool(options.sizes) or options.level == "question",
-    )
-
-
-def _response_scores(options: EvaluationOptions) -> dict[str, Orientation]:
+        return Wanted(scores, options.group_by, spans=True)
     names = ",".join((options.scores or ALL, *(name for name in baselines(options) if name in CATALOGUE)))
-    return {score.name: score.orientation for score in choose_scores(names)}
+    scores = {score.name: score.orientation for score in choose_scores(names)}
+    return Wanted(scores, options.group_by, answers=bool(options.sizes) or options.level == "question")
 
 
 def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[list[str], str | None]:
@@ -55,29 +47,24 @@ def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[l
         raise TokurError(f"--versus {options.versus}: no record has this score")
     names = [name for name in runs[0].scores if name in having]
     if options.level == "step":
-        _check_spans(options, having)
+        known = {*having, *map(quantity_of, having)}  # a quantity stands for all that is computed of it
+        asked = [] if options.scores is None else [name.strip() for name in options.scores.split(",")]
+        _refuse_unscored([name for name in asked if name not in known])
         return names, None
     if options.scores is None:
         spoken_for = [name for name in names if name != SHARE and CATALOGUE[name].representative in having - {name}]
         aside = [] if options.sizes else [name for name in spoken_for if name != options.versus]
         note = f"not shown without --scores all: {', '.join(aside)}, made of the same numbers as a score that is shown"
         return [name for name in names if name not in aside], note if aside else None
-    asked = {score.name for score in choose_scores(options.scores)}
-    if options.scores not in (ALL, DEFAULT) and (missing := sorted(asked - having)):
-        raise TokurError(_unscored(missing))
-    hidden = set(baselines(options)) - asked - {options.versus, SHARE}
+    chosen = {score.name for score in choose_scores(options.scores)}
+    if options.scores not in (ALL, DEFAULT):
+        _refuse_unscored(sorted(chosen - having))
+    hidden = set(baselines(options)) - chosen - {options.versus, SHARE}
     return [name for name in names if name not in hidden], None
 
 
-def _unscored(missing: Sequence[str]) -> str:
-    """Return the message about scores that no record has."""
-    return f"no record has {', '.join(missing)}: score again with tokur score --scores default,{','.join(missing)}"
-
-
-def _check_spans(options: EvaluationOptions, having: Collection[str]) -> None:
-    """Refuse what was asked for and no span has; a quantity stands for all that is computed of it."""
-    if options.scores is None:
-        return
-    known = {*having, *map(quantity_of, having)}
-    if missing := [name for name in map(str.strip, options.scores.split(",")) if name not in known]:
-        raise TokurError(_unscored(missing))
+def _refuse_unscored(missing: Sequence[str]) -> None:
+    """Refuse scores that were asked for and no record has."""
+    if missing:
+        names = ",".join(missing)
+        raise TokurError(f"no record has {', '.join(missing)}: score again with tokur score --scores default,{names}")

@@ -10,7 +10,7 @@ from tokur_cli.commands.evaluate.certify import LabelledQuestions, summary
 from tokur_cli.commands.evaluate.choice import shown_scores, wanted_scores
 from tokur_cli.commands.evaluate.fitting import CalibrationFit
 from tokur_cli.commands.evaluate.questions import by_question, group_by_difficulty
-from tokur_cli.commands.evaluate.reading import Columns, RunReader, Wanted, check_runs
+from tokur_cli.commands.evaluate.reading import Columns, Wanted, check_runs, read_runs
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
 from tokur_cli.commands.evaluate.tables import heading, left_out, reasons, tables
 from tokur_cli.commands.options.evaluate import EvaluationOptions, EvaluationOutput, FitOptions
@@ -55,8 +55,8 @@ def evaluate(
 
         require_matplotlib()
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
-    reader = RunReader(source, wanted, invalid, labels, learner.add if learner else None)
-    runs = reader.read(paths, target.graded, force=target.force)
+    collect = learner.add if learner else None
+    runs = read_runs(paths, source, wanted, labels, invalid, collect, target.graded, force=target.force)
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return
@@ -69,9 +69,9 @@ def evaluate(
         if options.level == "question":
             runs = by_question(runs)
         if options.difficulty is not None:
-            others = RunReader(source, Wanted({}), invalid, labels)
-            telling = others.read([options.difficulty_from]) if options.difficulty_from is not None else None
-            group_by_difficulty(runs, options.difficulty, telling)
+            telling = options.difficulty_from
+            others = None if telling is None else read_runs([telling], source, Wanted({}), labels, invalid)
+            group_by_difficulty(runs, options.difficulty, others)
         _evaluate(runs, options, fitting, fit.file, target)
     invalid.finish()
 

@@ -63,9 +63,7 @@ class CalibrationFit:
         record = labelled.record
         run = record.settings("run")
         if run.get("model") is None:
-            raise record.error(
-                'has no "tokur.run" that names the model whose scores these are: score it with tokur score'
-            )
+            raise record.error('has no "tokur.run" that names the model of its scores: score it with tokur score')
         settings = relevant_settings(run, self._by, DRAW_SETTINGS)
         self._settings = self._settings or settings
         for name, value, before in Provenance(settings).differences(self._settings):

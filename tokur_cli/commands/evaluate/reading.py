@@ -179,9 +179,8 @@ class _RunsOfFile:
     def named(self) -> list[Columns]:
         """Return the runs that have records, each with a name of its own."""
         runs = {seed: run for seed, run in self._found.items() if run.label}
-        if len(runs) > 1:
-            for seed, run in runs.items():
-                run.name = f"{display_name(self._path)}, seed {seed}"
+        for seed, run in runs.items() if len(runs) > 1 else ():
+            run.name = f"{run.name}, seed {seed}"
         return list(runs.values())
 
     def notes(self) -> Iterator[str]:
@@ -198,90 +197,84 @@ class _RunsOfFile:
                 )
 
 
-class RunReader:
-    """Reads labelled files into columns, and says what the user should know of them."""
+def read_runs(
+    paths: Sequence[str],
+    source: InputOptions,
+    wanted: Wanted,
+    labels: LabelOptions,
+    invalid: InvalidRecords,
+    collect: Collect | None = None,
+    graded_file: str | None = None,
+    *,
+    force: bool = False,
+) -> list[Columns]:
+    """Return the runs of labelled files, and say what the user should know of them.
 
-    def __init__(
-        self,
-        source: InputOptions,
-        wanted: Wanted,
-        invalid: InvalidRecords,
-        labels: LabelOptions,
-        collect: Collect | None = None,
-    ) -> None:
-        self._source, self._wanted, self._invalid, self._labels = source, wanted, invalid, labels
-        self._collect = collect
-        self._counts: Counter[str] = Counter()
-        self._unread = ""
+    Args:
+        paths: the files.
+        source: how they are read.
+        wanted: what is kept.
+        labels: how records get their labels.
+        invalid: what happens to bad records.
+        collect: is given each record, too.
+        graded_file: gets the records with their labels; None for nowhere.
+        force: whether it may hold something before.
+    """
+    runs: list[Columns] = []
+    notes: list[str] = []
+    counts: Counter[str] = Counter()
+    unread, claims = "", labels.label_field or CLAIMS
+    with ExitStack() as stack:
+        writer = None if graded_file is None else stack.enter_context(open_output(graded_file, force=force, whole=True))
+        labeller = stack.enter_context(Labeller(labels, invalid, answers=wanted.answers or writer is not None))
+        progress = stack.enter_context(Progress(invalid.command))
+        progress.start(lambda: count_lines(*paths))
+        for path in paths:
+            of_file = _RunsOfFile(path, wanted)
+            is_labelled = wanted.spans or labels.label_field is not None
+            items = read_input("evaluate", replace(source, path=path), is_labelled=is_labelled)
+            for labelled in map(Labelled, invalid.good(items)) if wanted.spans else invalid.good(labeller.read(items)):
+                progress.advance(1)
+                record = labelled.record
+                try:
+                    rows = span_rows(record, claims) if wanted.spans else [(labelled, scores_of(record, progress.note))]
+                    if rows is None:
+                        counts["without spans"] += 1
+                        continue
+                    group = None if wanted.group_by is None else group_of(record, wanted.group_by)
+                    if collect is not None:
+                        collect(*rows[0])
+                    of_file.of(record).add(record, rows, group)
+                except RecordError as error:
+                    invalid.skip_or_raise(error)
+                    continue
+                if labelled.outcome == Outcome.NO_ANSWER:
+                    counts["no answer"] += 1
+                    unread = unread or f"{record.source}:{record.line}"
+                counts["unmarked"] += labelled.correct is False and labelled.is_unmarked
+                if writer is not None:
+                    writer.write(graded(labelled))
+            notes += of_file.notes()
+            runs += of_file.named()
+    if counts["without spans"] and not runs:
+        raise TokurError(
+            f'no record has labelled spans: give each "{claims}", a list such as '
+            '[{"start": 0, "end": 12, "correct": true}]'
+        )
+    for line in (*notes, *_notes_on_records(counts, unread)):
+        say(invalid.command, line)
+    return runs
 
-    def read(self, paths: Sequence[str], graded_file: str | None = None, *, force: bool = False) -> list[Columns]:
-        """Return the runs of all files; the records with their labels go to a file, if one is named."""
-        with ExitStack() as stack:
-            writer = None
-            if graded_file is not None:
-                writer = stack.enter_context(open_output(graded_file, force=force, whole=True))
-            answers = self._wanted.answers or writer is not None
-            labeller = stack.enter_context(Labeller(self._labels, self._invalid, answers=answers))
-            progress = self._progress = stack.enter_context(Progress(self._invalid.command))
-            progress.start(lambda: count_lines(*paths))
-            runs: list[Columns] = []
-            notes: list[str] = []
-            for path in paths:
-                of_file = _RunsOfFile(path, self._wanted)
-                is_labelled = bool(self._wanted.spans) or self._labels.label_field is not None
-                items = read_input("evaluate", replace(self._source, path=path), is_labelled=is_labelled)
-                if self._wanted.spans:
-                    good: Iterator[Labelled] = map(Labelled, self._invalid.good(items))
-                else:
-                    good = self._invalid.good(labeller.read(items))
-                for labelled in good:
-                    progress.advance(1)
-                    try:
-                        self._add(labelled, of_file)
-                    except RecordError as error:
-                        self._invalid.skip_or_raise(error)
-                    else:
-                        if writer is not None:
-                            writer.write(graded(labelled))
-                notes += of_file.notes()
-                runs += of_file.named()
-        for line in (*notes, *self._notes_on_records(has_runs=bool(runs))):
-            say(self._invalid.command, line)
-        return runs
 
-    def _add(self, labelled: Labelled, runs: _RunsOfFile) -> None:
-        record, counts = labelled.record, self._counts
-        if self._wanted.spans:
-            rows = span_rows(record, self._labels.label_field or CLAIMS)
-            if rows is None:
-                counts["without spans"] += 1
-                return
-        else:
-            rows = [(labelled, scores_of(record, self._progress.note))]
-        group = None if self._wanted.group_by is None else group_of(record, self._wanted.group_by)
-        if self._collect is not None:
-            self._collect(*rows[0])
-        runs.of(record).add(record, rows, group)
-        if labelled.outcome == Outcome.NO_ANSWER:
-            counts["no answer"] += 1
-            self._unread = self._unread or f"{record.source}:{record.line}"
-        counts["unmarked"] += labelled.correct is False and labelled.is_unmarked
-
-    def _notes_on_records(self, *, has_runs: bool) -> Iterator[str]:
-        counts = self._counts
-        if counts["without spans"] and not has_runs:
-            raise TokurError(
-                f'no record has labelled spans: give each "{self._labels.label_field or CLAIMS}", '
-                'a list such as [{"start": 0, "end": 12, "correct": true}]'
-            )
-        if count := counts["no answer"]:
-            have = "1 response has" if count == 1 else f"{count:,} responses have"
-            how = f"--answer REGEX reads them your way; the first: {self._unread}"
-            yield f"{have} no answer that could be read: incorrect; {how}"
-        if counts["unmarked"]:
-            yield told_unmarked(counts["unmarked"]) + ': label them by a field "correct" if that is not meant'
-        if counts["without spans"]:
-            yield f"skipped {counts['without spans']:,} responses without labelled spans"
+def _notes_on_records(counts: Counter[str], unread: str) -> Iterator[str]:
+    if count := counts["no answer"]:
+        have = "1 response has" if count == 1 else f"{count:,} responses have"
+        how = f"--answer REGEX reads them your way; the first: {unread}"
+        yield f"{have} no answer that could be read: incorrect; {how}"
+    if counts["unmarked"]:
+        yield told_unmarked(counts["unmarked"]) + ': label them by a field "correct" if that is not meant'
+    if counts["without spans"]:
+        yield f"skipped {counts['without spans']:,} responses without labelled spans"
 
 
 def scores_of(record: Record, note: Callable[[str], None]) -> dict[str, float]:

@@ -58,9 +58,7 @@ def heading(results: Results) -> str:
 def left_out(results: Results) -> list[str]:
     """Return a line for each kind of record without a label, and for each score that labelled records lack."""
     outcomes, noun = results.outcomes, _noun(results)
-    lines = [
-        f"skipped {_count(outcomes[name], noun)} {reason}" for name, reason in UNLABELLED.items() if outcomes[name]
-    ]
+    lines = [f"skipped {_count(outcomes[name], noun)} {why}" for name, why in UNLABELLED.items() if outcomes[name]]
     missing: dict[int, list[str]] = {}
     for name, score in results.overall.scores.items():
         if score.missing:
@@ -144,9 +142,7 @@ def figure(estimate: Estimate, unit: str = "%", *, signed: bool = False) -> Cell
 
 
 def _comparison_table(results: Results, versus: str) -> Table:
-    others = {
-        name: score.differences.get(versus, {}) for name, score in results.overall.scores.items() if name != versus
-    }
+    others = {name: one.differences.get(versus, {}) for name, one in results.overall.scores.items() if name != versus}
     leads = leading(is_binary=results.overall.is_binary)
     metrics = [
         leads,
@@ -168,9 +164,7 @@ def _verdict_table(results: Results) -> Table:
     others = [name for name in baselines(results.options) if any(name in of for of in found.values())]
     columns = [Column("against the length" if other == LENGTH else f"against {other}") for other in others]
     rows = [
-        Row(
-            name, [Cell(f"{of[other].verdict} {other}" if other in of else MISSING) for other in others], competes=False
-        )
+        Row(name, [Cell(f"{of[one].verdict} {one}" if one in of else MISSING) for one in others], competes=False)
         for name, of in found.items()
     ]
     metric = leading(is_binary=results.overall.is_binary)

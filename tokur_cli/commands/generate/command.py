@@ -90,7 +90,7 @@ class GenerateWork(Work):
         return Answering(session, self.decoding, self.scoring, score=self.score)
 
     def stream(  # noqa: D102
-        self, pool: InProcess | Pool, progress: Progress, invalid: InvalidRecords, session: Session | None = None
+        self, pool: Pool, progress: Progress, invalid: InvalidRecords, session: Session | None = None
     ) -> GenerateStream:
         from tokur_cli.commands.generate.run import GenerateStream
 

@@ -16,7 +16,7 @@ from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.records import settings_of as settings_of_scores
 from tokur_cli.commands.score.work import ScoreStream
 from tokur_cli.commands.session.session import Session
-from tokur_cli.commands.session.work import AlreadyWritten, Stream, none_written
+from tokur_cli.commands.session.work import AlreadyWritten, Items, Stream, none_written
 from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
@@ -29,8 +29,6 @@ from tokur_cli.metrics.adaptive_consistency import FEWEST
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.writer import Continuation
-
-Items = Iterable[Record | RecordError | None]
 
 _RESPONSES_TOGETHER = 128  # handed out to a worker at once
 _HARDLY_DIFFER = 0.95  # effective particles of one, on average, from which on resampling is almost blind
@@ -101,7 +99,7 @@ class GenerateStream(Stream):
     def __init__(
         self,
         session: Session,
-        pool: InProcess | Pool,
+        pool: Pool,
         options: DecodingOptions,
         scoring: ScoringOptions | None,
         progress: Progress,

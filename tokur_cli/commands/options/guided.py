@@ -61,14 +61,12 @@ class GuidedOptions:
     @property
     def temperature(self) -> float | None:
         """T, above 0; None for auto."""
-        if self.guide_temperature == "auto":
+        if (text := self.guide_temperature) == "auto":
             return None
         try:
-            temperature = float(self.guide_temperature)
+            temperature = float(text)
         except ValueError:
             temperature = math.nan
         if not (math.isfinite(temperature) and temperature > 0):
-            raise UsageError(
-                f'--guide-temperature has "{self.guide_temperature}"; it must be a number above 0, or auto'
-            )
+            raise UsageError(f'--guide-temperature has "{text}"; it must be a number above 0, or auto')
         return temperature

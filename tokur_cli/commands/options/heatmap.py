@@ -64,9 +64,7 @@ class PictureOptions:
             help="Ends of the scale; either may be left out. Default: the lowest value and the 99th percentile.",
         ),
     ] = None
-    html: Annotated[str | None, Writes(), Option(metavar="FILE", help="Write a page for the browser, in one file.")] = (
-        None
-    )
+    html: Annotated[str | None, Writes(), Option(metavar="FILE", help="Write a page for the browser: one file.")] = None
     svg: Annotated[str | None, Writes(), Option(metavar="FILE", help="Write a figure for a paper.")] = None
     theme: Annotated[
         Literal["auto", "dark", "light"],

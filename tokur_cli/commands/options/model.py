@@ -58,9 +58,7 @@ class ModelOptions:
             "smollm2-135m-instruct, embedded.",
         ),
     ] = None
-    adapter: Annotated[
-        str | None, Reads(), Option(metavar="NAME", help="PEFT adapter, merged into -m or its base.")
-    ] = None
+    adapter: Annotated[str | None, Reads(), Option(metavar="NAME", help="PEFT adapter, for -m or its own base.")] = None
     quantize: Annotated[Literal["4bit", "8bit"] | None, Option(metavar="BITS", help="4bit (NF4) or 8bit.")] = None
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16", "fp32", "bf16", "fp16"],
@@ -184,9 +182,7 @@ class DecodingOptions:
         default_factory=list
     )
     seed: int = 0
-    batch_size: Annotated[int | None, Rare(), Option(min=1, metavar="N", help="Responses at once. Default: 256.")] = (
-        None
-    )
+    batch_size: Annotated[int | None, Rare(), Option(min=1, metavar="N", help="Responses at once; else 256.")] = None
     engine: BackendOptions = field(default_factory=BackendOptions)
     guidance: GuidedOptions | None = None
     given: frozenset[str] = frozenset()

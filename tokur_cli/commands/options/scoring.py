@@ -56,15 +56,11 @@ class PosteriorOptions:
 
     panel: ClassVar[str] = "Posterior"
 
-    folder: Annotated[str | None, Reads(), Option("--posterior", metavar="DIR", help="What tokur perturb wrote.")] = (
-        None
-    )
+    folder: Annotated[str | None, Reads(), Option("--posterior", metavar="DIR", help="What perturb wrote.")] = None
     draws: Annotated[int, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, draws from the posterior.")] = 2
     rank: Annotated[int, Option(min=1, metavar="N", help="r', rank of the noise.")] = PosteriorSettings.rank
     sigma: Annotated[str, Option(metavar="NUMBER|auto", help=SIGMA_HELP), Excludes("--posterior")] = AUTO
-    targets: Annotated[str, Option(metavar="NAMES", help="Projections: ends of names, globs.")] = (
-        PosteriorSettings.targets
-    )
+    targets: Annotated[str, Option(metavar="NAMES", help="Projections, by end or glob.")] = PosteriorSettings.targets
     layers: Annotated[
         str | None, Option(metavar="FIRST:END", help="Layers, as a slice such as 15: (and above). Default: all.")
     ] = PosteriorSettings.layers

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from typer import Option
 
 from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Writes
+from tokur_cli.records.errors import UsageError
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.outputs import check_target
+from tokur_cli.records.streams import STDIN
 
 _FIELDS = "Where question, response, reference and id stand (a.b.0 reaches into objects and lists)."
 
@@ -23,7 +26,7 @@ class InputOptions:
 
     panel: ClassVar[str] = "Input"
 
-    path: str = "-"
+    path: str = STDIN
     asked: str | None = None
     format: Annotated[
         str,
@@ -41,6 +44,12 @@ class InputOptions:
     max_line: Annotated[int, Rare(), Option(min=1, metavar="MB", help="Longest line; else a bad record.")] = 64
     limit: Annotated[int | None, Option(min=1, metavar="N", help="Read the first N records.")] = None
     skip_invalid: Annotated[bool, Option("--skip-invalid", help="Count bad records, go on, exit with 3.")] = False
+
+    def at(self, path: str | None) -> InputOptions:
+        """Return the options with the input's path; with none, standard input if a pipe is there."""
+        if path is None and (sys.stdin is None or sys.stdin.isatty()):
+            raise UsageError("no input: give a file, or - or a pipe for standard input; -h shows examples")
+        return replace(self, path=STDIN if path is None else path)
 
     @property
     def form(self) -> str:

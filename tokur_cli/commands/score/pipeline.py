@@ -71,9 +71,8 @@ class RecordScorer:
         )
         self.baselines = Baselines(needs, session, options.baselines)
         self.over_samples = over_samples(needs, options.baselines)
-        self.run_settings = with_model_digests(
-            {**_run_settings(options, session.model, draws), **self.baselines.settings}
-        )
+        own = _run_settings(options, session.model, draws)
+        self.run_settings = with_model_digests(own | self.baselines.settings)
         self.prompts = session.form.settings(session.tokenizer)
         if options.fitted is not None:
             options.fitted.check(self.run_settings, str(options.calibration))

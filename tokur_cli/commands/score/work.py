@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,12 +12,12 @@ from tokur_cli.commands.baselines.samples import question_key, standing_together
 from tokur_cli.commands.options.model import BackendOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions, default_batch_tokens
 from tokur_cli.commands.score.records import ScoredLine, ScoringTask, settings_for, settings_of
-from tokur_cli.commands.session.work import AlreadyWritten, Stream, Work
+from tokur_cli.commands.session.work import AlreadyWritten, Items, Stream, Work
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm, refuse_other_model
 from tokur_cli.commands.shared.windows import window_sizes, windows
-from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
+from tokur_cli.commands.workers.pool import DEATHS, Pool
 from tokur_cli.engine.posterior.settings import settings_of_draws
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.record import Record
@@ -65,7 +65,7 @@ class ScoreWork(Work):
         return RecordScorer(session, self.scoring, of_records=self.model.of_records)
 
     def stream(  # noqa: D102
-        self, pool: InProcess | Pool, progress: Progress, invalid: InvalidRecords, session: Session | None = None
+        self, pool: Pool, progress: Progress, invalid: InvalidRecords, session: Session | None = None
     ) -> ScoreStream:
         return ScoreStream(pool, self.scoring, progress, invalid)
 
@@ -95,13 +95,11 @@ class ScoreStream(Stream):
         invalid: what happens to bad records.
     """
 
-    def __init__(
-        self, pool: InProcess | Pool, options: ScoringOptions, progress: Progress, invalid: InvalidRecords
-    ) -> None:
+    def __init__(self, pool: Pool, options: ScoringOptions, progress: Progress, invalid: InvalidRecords) -> None:
         self._pool, self._options, self._progress, self._invalid = pool, options, progress, invalid
         self.resuming = Continuation(lambda tokur: settings_for(pool.settings, tokur), settings_of)
 
-    def lines(self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten) -> Iterator[bytes]:
+    def lines(self, items: Items, already_written: AlreadyWritten) -> Iterator[bytes]:
         """Yield the scored records that are not written already; stop at the first bad one unless they are skipped."""
         tokens, tu, entropy = 0, 0.0, 0.0
         for _, outcomes in self._pool.map(self._tasks(items, already_written), _lost):
@@ -121,9 +119,7 @@ class ScoreStream(Stream):
                 f"{tu / tokens:.2g}; give a smaller --sigma (`tokur perturb --sweep` shows what each does)",
             )
 
-    def _tasks(
-        self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten
-    ) -> Iterator[ScoringTask]:
+    def _tasks(self, items: Items, already_written: AlreadyWritten) -> Iterator[ScoringTask]:
         """Yield windows; a resumed run cuts the same ones as an undisturbed one, so that its numbers are the same."""
         needs, baselines = self._options.needs, self._options.baselines
         batch_tokens = self._options.batch_tokens or default_batch_tokens(self._pool.device)

@@ -56,7 +56,7 @@ class Session:
             description.context_length,
             description.end_ids,
             description.vocabulary_size,
-            form.date,
+            form.options.date,
         )
         self.tokenize = partial(form.tokenize, tokenizer=self.tokenizer, model=description.name)
 

@@ -13,7 +13,7 @@ from tokur_cli.commands.session.model import choose_model, describe, load, model
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm, with_ids_of
-from tokur_cli.commands.workers.pool import InProcess, Pool
+from tokur_cli.commands.workers.pool import Pool
 from tokur_cli.commands.workers.worker import Pipeline
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tokur_cli.engine.model.load import ModelDescription
 
 AlreadyWritten = Callable[[Record], "Record | None"]
+Items = Iterable[Record | RecordError | None]
+"""Records, the errors of those that could not be read, and None where nothing comes for the moment."""
 
 
 def none_written(record: Record) -> None:
@@ -43,11 +45,11 @@ class Stream(ABC):
         return False
 
     @abstractmethod
-    def lines(self, items: Iterable[Record | RecordError | None], already_written: AlreadyWritten) -> Iterator[bytes]:
+    def lines(self, items: Items, already_written: AlreadyWritten) -> Iterator[bytes]:
         """Yield records as they will be written, in order; at the end, say how it went.
 
         Args:
-            items: records, the errors of those that could not be read, and None where nothing comes for the moment.
+            items: what comes.
             already_written: tells which ones a resumed run need not compute.
 
         Raises:
@@ -135,9 +137,7 @@ class Work(ABC):
         """Return what does the work, with a model that is loaded."""
 
     @abstractmethod
-    def stream(
-        self, pool: InProcess | Pool, progress: Progress, invalid: InvalidRecords, session: Session | None = None
-    ) -> Stream:
+    def stream(self, pool: Pool, progress: Progress, invalid: InvalidRecords, session: Session | None = None) -> Stream:
         """Return what takes a stream through a pool's work; a session is of a model whose weights are not here."""
 
     @abstractmethod

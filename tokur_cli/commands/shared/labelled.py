@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 
 from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.answers.grading import Labelled, LabelRule, grade
@@ -18,7 +19,7 @@ WINDOW = 64
 """Records that are labelled together: enough to share work on, few enough to hold with their token arrays."""
 
 
-class Labeller:
+class Labeller(ExitStack):
     """Labels records; use it as a context manager, because it may start processes.
 
     Args:
@@ -34,18 +35,13 @@ class Labeller:
     def __init__(
         self, options: LabelOptions, invalid: InvalidRecords, *, answers: bool = True, is_strict: bool = True
     ) -> None:
+        super().__init__()
         self._options, self._invalid, self._answers = options, invalid, answers
         self._rule = LabelRule(
             options.label_field, options.answer, may_run_code=options.unsafe_code_execution, is_strict=is_strict
         )
-        self.equivalence = Equivalence()
+        self.equivalence = self.enter_context(Equivalence())
         self._has_run_code = False
-
-    def __enter__(self) -> Labeller:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.equivalence.__exit__(*exception)
 
     def read(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled | RecordError]:
         """Yield the records with their labels, and the errors of bad ones, in order; so many are labelled together."""

@@ -59,25 +59,23 @@ class PromptForm:
     """
 
     def __init__(self, options: PromptOptions) -> None:
-        template, system = options.template, options.system
-        self.template = template
-        self.system = system
-        self.date = options.date
-        self._few_shot = options.few_shot
-        self.examples = _read_examples(options.few_shot) if options.few_shot is not None else []
+        self.options, template = options, options.template
+        self._examples = _read_examples(options.few_shot) if options.few_shot is not None else []
         self._jinja = None if template in ("chat", "raw") else _read_template(template)
 
     def settings(self, tokenizer: ResponseTokenizer) -> dict[str, Any]:
         """Return what a prompt depends on beside the record: the options, and digests of what the files hold."""
+        options = self.options
         contents = {
-            "template_digest": self._jinja if self.template not in ("chat", "raw", "math") else None,
-            "few_shot_digest": self.examples or None,
-            "chat_template_digest": None if self.template == "raw" else tokenizer.tokenizer.chat_template or None,
+            "template_digest": self._jinja if options.template != "math" else None,
+            "few_shot_digest": self._examples or None,
+            "chat_template_digest": None if options.template == "raw" else tokenizer.tokenizer.chat_template or None,
         }
         digests = {name: content_digest(content) for name, content in contents.items() if content is not None}
-        date = None if self.template == "raw" else tokenizer.chat_date
+        date = None if options.template == "raw" else tokenizer.chat_date
         dated = {} if date is None else {"date": date}
-        return {"template": self.template, "system": self.system, "few_shot": self._few_shot, **dated, **digests}
+        own = {name: getattr(options, name) for name in ("template", "system", "few_shot")}
+        return {**own, **dated, **digests}
 
     def apply(self, record: Record, tokenizer: ResponseTokenizer) -> tuple[str | Sequence[int], bool]:
         """Return (prompt as text or exact ids, whether the tokenizer's special tokens belong before it)."""
@@ -89,12 +87,12 @@ class PromptForm:
         if prompt.messages is not None:
             return self._rendered(record, tokenizer, prompt.messages, prompt.tools), False
         question = self._question(record, prompt)
-        if self.template == "raw" or (self._jinja and not tokenizer.has_chat_template):
-            shown = "".join(f"{asked}\n{answer}\n\n" for asked, answer in self.examples)
+        if self.options.template == "raw" or (self._jinja and not tokenizer.has_chat_template):
+            shown = "".join(f"{asked}\n{answer}\n\n" for asked, answer in self._examples)
             return f"{shown}{question}\n" if shown else question, True
         turns = [
             {"role": role, "content": content}
-            for example in self.examples
+            for example in self._examples
             for role, content in zip(("user", "assistant"), example, strict=True)
         ]
         return self._rendered(record, tokenizer, [*turns, {"role": "user", "content": question}]), False
@@ -143,8 +141,9 @@ class PromptForm:
         messages: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]] | None = None,
     ) -> str:
-        if self.system is not None and not (messages and messages[0]["role"] in ("system", "developer")):
-            messages = [{"role": "system", "content": self.system}, *messages]
+        system = self.options.system
+        if system is not None and not (messages and messages[0]["role"] in ("system", "developer")):
+            messages = [{"role": "system", "content": system}, *messages]
         try:
             return tokenizer.render_chat(messages, tools)
         except TokurError as error:

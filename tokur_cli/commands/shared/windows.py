@@ -66,9 +66,7 @@ def windows(
         yield window
 
 
-def as_they_come(
-    path: str, items: Iterator[T], busy: Callable[[], bool] = lambda: False
-) -> Iterator[T] | Iterator[T | None]:
+def as_they_come(path: str, items: Iterator[T], busy: Callable[[], bool] = lambda: False) -> Iterator[T | None]:
     """Return the items read from a file; between them None, a pause, whenever none has come for 0.2 s.
 
     What is read from a regular file is returned as it is: it never pauses. Anything else is read by a thread.

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.shared.errors import say
@@ -48,16 +48,14 @@ class InProcess:
 
 
 @contextmanager
-def open_pool(
-    options: WorkerOptions, device_map: str, make: MakePipeline, progress: Progress
-) -> Iterator[InProcess | Pool]:
+def open_pool(options: WorkerOptions, device_map: str, make: MakePipeline, progress: Progress) -> Iterator[Pool]:
     """Have the work done in this process or, where several are asked for, by workers."""
     if options.in_process or (options.address is None and divide_this_machine(options, device_map).workers == 1):
         yield InProcess(make(progress))
         return
     with running_ray(options, device_map) as (share, records):
         progress.say(f"starting {share.workers} workers")
-        pool = Pool(progress, share, make, records)
+        pool = RayPool(progress, share, make, records)
         try:
             yield pool
         finally:
@@ -73,7 +71,7 @@ class _Job:
         self.outcomes: Future[list[Any]] = Future()
 
 
-class Pool:
+class RayPool:
     """Workers on a cluster, each with one task at a time.
 
     Ray could start dead ones anew and repeat their tasks, but it would do so without end where they die before they are
@@ -225,3 +223,6 @@ class Pool:
         if waiting := sum(placement_group_table(place)["state"] != "CREATED" for place in self._places):
             needs = f"{self.share.cpus} CPUs and {self.share.gpus} GPUs"
             say(self.command, f"{waiting} of {len(self._places)} workers wait for a place with {needs}")
+
+
+Pool: TypeAlias = InProcess | RayPool
