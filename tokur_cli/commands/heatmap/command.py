@@ -21,7 +21,7 @@ from tokur_cli.commands.shared.labelled import Labeller
 from tokur_cli.commands.shared.reading import look_ahead, read_input
 from tokur_cli.commands.shared.scored_tokens import token_arrays
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
-from tokur_cli.records.formats.rows import native
+from tokur_cli.records.formats import rows
 from tokur_cli.records.outputs import STANDARD_OUTPUT, in_utf8, naming, writing_whole
 from tokur_cli.records.quantity import Quantity
 from tokur_cli.records.record import Record
@@ -44,7 +44,7 @@ def heatmap(source: InputOptions, picture: PictureOptions, choice: ChoiceOptions
 
     All records are read before anything is painted, since one scale holds for all of them.
     """
-    records, first = look_ahead(read_input(COMMAND, replace(source, format=native.name)), skip_invalid=True)
+    records, first = look_ahead(read_input(COMMAND, replace(source, format=rows.tokur.name)), skip_invalid=True)
     asked = _quantities_of(_default(first) if picture.quantities is None else picture.quantities)
     # A page can be switched to what else the records have
     others = [quantity for quantity in QUANTITIES.values() if quantity not in asked] if picture.html else []

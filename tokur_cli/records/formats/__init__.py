@@ -13,13 +13,13 @@ from tokur_cli.records.formats.lm_eval import LM_EVAL
 from tokur_cli.records.record import Record
 
 _OF_ROWS = [form for form in vars(rows).values() if isinstance(form, Format)]  # in the order in which they stand there
-FORMATS = {form.name: form for form in (rows.native, COMPLETIONS, LM_EVAL, INSPECT, *_OF_ROWS)}
+FORMATS = {form.name: form for form in (rows.tokur, COMPLETIONS, LM_EVAL, INSPECT, *_OF_ROWS)}
 """Every format by name, for ``--format`` and its help; the first that recognises a stream's first row is taken."""
 
 
 def recognise(fields: Fields) -> Format:
     """Return the format of rows with these fields; tokur's own if no other fits."""
-    return next((form for form in FORMATS.values() if form.recognises(fields)), rows.native)
+    return next((form for form in FORMATS.values() if form.recognises(fields)), rows.tokur)
 
 
 def maybe_references(record: Record) -> list[str]:
@@ -27,7 +27,7 @@ def maybe_references(record: Record) -> list[str]:
     fields = {name: value for name, value in record.fields.items() if name != "tokur"}
     is_labelled = fields.get("reference") is not None or any(name in fields for name in VERDICTS)
     is_log = isinstance(fields.get("source"), dict) or {"prompt", "messages"} <= fields.keys()
-    is_log = is_log or recognise(fields) is not rows.native
+    is_log = is_log or recognise(fields) is not rows.tokur
     if is_labelled or is_log or not isinstance(fields.get("response"), str):
         return []
     return [

@@ -53,14 +53,12 @@ class Format:
 
     Attributes:
         name: what ``--format`` calls it.
-        description: one line for the help text.
         recognises: whether rows with these fields are in this format.
         read: turns the rows of one stream, errors among them, into records with tokur's fields.
         verdicts: what a row's own program says of right and wrong, by the path to each; None where judging it failed.
     """
 
     name: str
-    description: str
     recognises: Callable[[Fields], bool]
     read: Callable[[Items, Given, Note], Items]
     verdicts: Callable[[Fields], dict[str, Any] | None] | None = None

@@ -377,10 +377,4 @@ def _is_answer(fields: Fields) -> bool:
     return has_request and (is_layout or "choices" in answer) if place else is_layout
 
 
-COMPLETIONS = Format(
-    "completions",
-    "answers of OpenAI, Anthropic, Gemini, Ollama, llama.cpp, SGLang and TGI: one a line or in batches, with prompts "
-    "from --requests; or logged with their requests, as LiteLLM and OpenRouter do",
-    _is_answer,
-    _read,
-)
+COMPLETIONS = Format("completions", _is_answer, _read)

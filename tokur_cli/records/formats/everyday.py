@@ -34,16 +34,16 @@ SETTLED = frozenset((
 """What a field of such a name holds is no reference."""
 
 
-def row_format(
-    name: str, description: str, recognises: Callable[[Fields], bool]
-) -> Callable[[Callable[[Record], Record]], Format]:
-    """Make a function of one row a format: each row is a question with one response or a list of them."""
+def row_format(recognises: Callable[[Fields], bool]) -> Callable[[Callable[[Record], Record]], Format]:
+    """Make a function of one row a format of its name: each row is a question with one response or a list of them."""
 
     def declare(adapt: Callable[[Record], Record]) -> Format:
+        name = adapt.__name__.replace("_", "-")
+
         def read(rows: Items, given: Given, note: Note) -> Items:
             return each(rows, name, lambda row: map(adapt, [row] if given.whole else _split(row, given.samples)))
 
-        return Format(name, description, recognises, read)
+        return Format(name, recognises, read)
 
     return declare
 

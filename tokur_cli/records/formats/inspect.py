@@ -183,10 +183,4 @@ def _read_archive(stream: io.BufferedReader, source: str, max_member: int, note:
         raise TokurError(f"{source}: is not an Inspect log that can be read: {error}") from None
 
 
-INSPECT = Format(
-    "inspect",
-    "Inspect AI logs (.eval, .json): id, epoch, input, target, output",
-    has("epoch", "input", "target", "output"),
-    _read,
-    verdicts=_verdicts,
-)
+INSPECT = Format("inspect", has("epoch", "input", "target", "output"), _read, _verdicts)

@@ -98,10 +98,4 @@ def _metrics(fields: Fields) -> dict[str, Any]:
     return {name: fields[name] for name in listed if isinstance(name, str) and name in fields}
 
 
-LM_EVAL = Format(
-    "lm-eval",
-    "lm-evaluation-harness samples_*.jsonl: doc_id, arguments, resps, target",
-    has("doc_id", "doc", "arguments", "resps"),
-    _read,
-    verdicts=_metrics,
-)
+LM_EVAL = Format("lm-eval", has("doc_id", "doc", "arguments", "resps"), _read, _metrics)

@@ -22,13 +22,9 @@ _ROLES = {name: name for name in ("system", "user", "assistant")}
 _ROLES |= {"human": "user", "gpt": "assistant", "HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
 
 
-@row_format(
-    "tokur",
-    "tokur's own: id, question (or messages, or prompt), response, reference",
-    lambda fields: isinstance(fields.get("tokur"), dict),
-)
-def native(record: Record) -> Record:
-    """A last assistant turn of the messages is the response of a row that has no other."""
+@row_format(lambda fields: isinstance(fields.get("tokur"), dict))
+def tokur(record: Record) -> Record:
+    """Read tokur's own: id, question (or messages, or prompt), response (or a last assistant's turn), reference."""
     if not isinstance(record.get("messages"), list):
         return record
     _, answer = record.split_messages()
@@ -38,15 +34,15 @@ def native(record: Record) -> Record:
 # --- data sets ---
 
 
-@row_format("humaneval", "HumanEval rows: task_id, prompt, entry_point, test", has("task_id", "prompt", "entry_point"))
+@row_format(has("task_id", "prompt", "entry_point"))
 def humaneval(record: Record) -> Record:
-    """The prompt is the head of a function, which is asked for as it is."""
+    """Read HumanEval: task_id, prompt (the head of a function, which is asked for as it is), entry_point, test."""
     return with_fields(record, id=record.fields["task_id"], question=record.text("prompt"))
 
 
-@row_format("svamp", "SVAMP rows: Body, Question, Answer, ID", has("Body", "Question"))
+@row_format(has("Body", "Question"))
 def svamp(record: Record) -> Record:
-    """The question is the body and what is asked about it, as one text."""
+    """Read SVAMP: Body and Question, which are asked as one text, Answer, ID."""
     body, question = record.text("Body").strip(), record.text("Question").strip()
     sign = ""
     if body and body[-1] not in ".!?,;:":
@@ -61,13 +57,12 @@ def svamp(record: Record) -> Record:
     return with_fields(record, **fields)
 
 
-@row_format(
-    "math",
-    "MATH and DeepScaleR rows: problem, answer or a solution with \\boxed{…}, unique_id",
-    lambda fields: "problem" in fields and ("answer" in fields or "solution" in fields),
-)
+@row_format(lambda fields: "problem" in fields and ("answer" in fields or "solution" in fields))
 def math(record: Record) -> Record:
-    """Where there is a reference, the answer or the solution may be the model's own."""
+    r"""Read MATH and DeepScaleR: problem, answer or a solution with ``\boxed{…}``, unique_id.
+
+    Where there is a reference, the answer or the solution may be the model's own.
+    """
     fields: dict[str, Any] = {"question": record.text("problem"), "id": record.get("unique_id", record.get("id"))}
     if record.get("reference") is None:
         is_given = "answer" in record.fields
@@ -86,16 +81,14 @@ def _last_boxed(record: Record) -> str:
     raise record.error('is no math row: it has no "answer", and its "solution" no complete \\boxed{…}')
 
 
-def _is_gym(fields: Fields) -> bool:
+def _is_of_gym(fields: Fields) -> bool:
     made_by = [find_value(fields, f"metadata.{name}") for name in ("source_dataset", "source_index")]
     return None not in made_by and {"question", "answer"} <= fields.keys() and "reference" not in fields
 
 
-@row_format(
-    "reasoning-gym", "Reasoning Gym rows: question, answer, metadata with source_dataset and source_index", _is_gym
-)
-def gym(record: Record) -> Record:
-    """The answer is the reference; the task's own rule compares it."""
+@row_format(_is_of_gym)
+def reasoning_gym(record: Record) -> Record:
+    """Read Reasoning Gym: question, answer, which the task's own rule compares, metadata with source_dataset."""
     return with_fields(record, question=record.text("question"), reference=record.fields["answer"])
 
 
@@ -105,13 +98,12 @@ def _has_choices(fields: Fields) -> bool:
     return has_all and "reference" not in fields and not are_objects
 
 
-@row_format(
-    "choices",
-    "MMLU, MMLU-Pro, ARC and CommonsenseQA rows: question, choices or options, answer (a number from 0) or answerKey",
-    _has_choices,
-)
+@row_format(_has_choices)
 def choices(record: Record) -> Record:
-    """The choices are asked under the letters A, B, …; the reference is the right one's letter."""
+    """Read MMLU, MMLU-Pro, ARC and CommonsenseQA: question, choices or options, answer (from 0) or answerKey.
+
+    The choices are asked under the letters A, B, …; the reference is the right one's letter.
+    """
     name, key = (next((name for name in names if name in record.fields), names[-1]) for names in (_LISTS, _KEYS))
     found, answer = record.fields[name], record.fields[key]
     values, labels = (found["text"], found["label"]) if isinstance(found, dict) else (found, None)
@@ -139,9 +131,9 @@ def _is_gsm8k(fields: Fields) -> bool:
     return "question" in fields and "reference" not in fields and isinstance(answer, str) and "####" in answer
 
 
-@row_format("gsm8k", "GSM8K rows: question, answer with the final answer after ####", _is_gsm8k)
+@row_format(_is_gsm8k)
 def gsm8k(record: Record) -> Record:
-    """The reference is what stands behind the solution."""
+    """Read GSM8K: question, answer with the final answer after ``####``."""
     _, mark, final = record.text("answer").rpartition("####")
     if not mark:
         raise record.error('is no gsm8k row: "answer" has no final answer after "####"')
@@ -177,7 +169,6 @@ def _read_llm(rows: Items, given: Given, note: Note) -> Items:
 
 llm = Format(
     "llm",
-    "what llm logs --json prints: prompt, system, response, of one conversation in order",
     lambda fields: {"prompt", "system", "response"} <= fields.keys() and "messages" not in fields,
     _read_llm,
 )
@@ -190,13 +181,9 @@ def _answered(record: Record, text: str, asked: Any, what: str, said: Any) -> Re
     return with_fields(record, **prompt, response=response)
 
 
-@row_format(
-    "prompt-completion",
-    "Hugging Face training rows: prompt, completion (texts, or lists of turns)",
-    has("prompt", "completion"),
-)
+@row_format(has("prompt", "completion"))
 def prompt_completion(record: Record) -> Record:
-    """A completion that is a list is one turn, an assistant's."""
+    """Read Hugging Face's training rows: prompt, completion (texts, or lists of turns: one, an assistant's)."""
     prompt, completion = record.fields["prompt"], record.fields["completion"]
     if not isinstance(completion, list):
         return _answered(record, "prompt", prompt, "completion", completion)
@@ -211,13 +198,9 @@ def _turns(turns: list[dict[str, Any]], role: str, content: str) -> list[dict[st
     return [{"role": _ROLES[turn[role]], "content": turn[content]} for turn in turns]
 
 
-@row_format(
-    "sharegpt",
-    "ShareGPT rows: conversations of from (human, gpt, system) and value",
-    lambda fields: find_value(fields, "conversations.0.from") is not None,
-)
+@row_format(lambda fields: find_value(fields, "conversations.0.from") is not None)
 def sharegpt(record: Record) -> Record:
-    """The last turn is the response if it is the model's."""
+    """Read ShareGPT: conversations of from (human, gpt, system) and value; a last turn of gpt is the response."""
     system = record.get("system")
     turns = [{"role": "system", "content": system}] if isinstance(system, str) else []
     turns += _turns(record.fields["conversations"], "from", "value")
@@ -225,18 +208,16 @@ def sharegpt(record: Record) -> Record:
     return with_fields(record, messages=turns, response=turns[-1]["content"] if is_answered else None)
 
 
-@row_format("alpaca", "Alpaca rows: instruction, input, output", has("instruction", "output"))
+@row_format(has("instruction", "output"))
 def alpaca(record: Record) -> Record:
-    """The input, where there is one, stands below the instruction."""
+    """Read Alpaca: instruction, input (which stands below it, where there is one), output."""
     question = record.text("instruction") + (f"\n\n{record.text('input')}" if record.get("input") else "")
     return with_fields(record, question=question, response=record.text("output"))
 
 
-@row_format(
-    "opencompass", "OpenCompass predictions: origin_prompt, prediction, gold", has("origin_prompt", "prediction")
-)
+@row_format(has("origin_prompt", "prediction"))
 def opencompass(record: Record) -> Record:
-    """The prompt is text, or turns."""
+    """Read OpenCompass' predictions: origin_prompt (text, or turns), prediction, gold."""
     asked = record.fields["origin_prompt"]
     asked = asked if isinstance(asked, str) else _turns(asked, "role", "prompt")
     return _answered(record, "prompt", asked, "prediction", record.fields["prediction"])
@@ -247,9 +228,9 @@ def _is_input_output(fields: Fields) -> bool:
     return has_both and not any(name in fields for name in ("question", "messages", "prompt", "response"))
 
 
-@row_format("input-output", "rows of input and output (texts, or messages), as Langfuse exports them", _is_input_output)
+@row_format(_is_input_output)
 def input_output(record: Record) -> Record:
-    """Messages may stand in an object of their own."""
+    """Read input and output (texts, or messages, which may stand in an object), as Langfuse exports them."""
     asked = record.fields["input"]
     asked = asked["messages"] if isinstance(asked, dict) and "messages" in asked else asked
     return _answered(record, "question", asked, "output", record.fields["output"])
