@@ -47,11 +47,13 @@ def answer_classes(answers: Sequence[str | None], equivalence: Equivalence) -> l
     return [known[answer] if answer in forms else None for answer in answers]
 
 
-def _plainness(form: Canonical) -> tuple[int, bool, int, bool, int, str, str]:
+def _plainness(form: Canonical) -> tuple[int, int, int, bool, int, str, str]:
     """Sort key: letters, plain numbers before others, exact ones before long decimals (the longest first), the rest."""
     number = form.number
-    rank = ("choice", "number", "words", "expression").index(form.kind)
-    qualified = number is not None and (number.unit is not None or number.scale != 1 or number.name != "")
+    rank, qualified = ("choice", "number", "words", "expression").index(form.kind), 0
+    if number is not None:
+        is_scaled = number.scale != 1 or number.rounded is not None
+        qualified = 3 if number.unit else 2 if is_scaled else 1 if number.name else 0
     long_places = number.places if number and number.places >= MIN_PLACES else 0
     # A pair in brackets comes before a bare list: "1, 2" equals both (1, 2) and (2, 1), which are not equal.
     bare = not form.text.startswith(("(", "["))
@@ -65,16 +67,13 @@ def _put(known: dict[Hashable, str], answer: str, own: Hashable, *others: Hashab
 
 
 def _put_numbers(known: dict[Hashable, str], numbers: Mapping[str, Number]) -> None:
-    plain: dict[Fraction, Number] = {}
+    exact: dict[Fraction, Number] = {}
     for answer, number in numbers.items():
-        if number.scale == 1 and not number.unit and number.rounded is None:
-            is_new = number.places >= MIN_PLACES and number.value not in plain
-            rounded = [value for value, other in plain.items() if is_new and numbers_equal(number, other)]
-            _put(known, answer, number.value, *rounded)
-            plain.setdefault(number.value, number)
-    for answer, number in numbers.items():
-        if answer not in known and not number.unit:
-            _put(known, answer, number.value * number.scale, *_values(number))
+        if not number.unit:
+            values, is_long = _values(number), number.places >= MIN_PLACES
+            rounded = [value for value, other in exact.items() if is_long and numbers_equal(number, other)]
+            _put(known, answer, values[0], *values, *rounded)
+            exact.setdefault(values[0], number)
     united = [(answer, number, number.unit) for answer, number in numbers.items() if number.unit]
     for answer, number, unit in sorted(united, key=lambda item: known.keys().isdisjoint(_values(item[1]))):
         _put(known, answer, (unit.dimension, number.value * number.scale * unit.factor), *_values(number))

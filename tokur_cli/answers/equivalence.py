@@ -117,10 +117,11 @@ def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
         named = [form.beside for form in forms if form.beside and form.beside.kind == "words"]
         return reference.text == answer.text and len({form.text for form in named}) < 2  # "A. Ada" is not "A. Alan"
     if "choice" in kinds:
-        letter, other = forms if reference.kind == "choice" else forms[::-1]
-        if letter.beside is None or other.text.upper() == letter.text:
+        letter, other = forms if reference.kind == "choice" else (answer, reference)
+        beside = letter.beside
+        if beside is None or other.text.upper() == letter.text:
             return other.text.upper() == letter.text
-        return compare_cheaply(*(letter.beside if form is letter else form for form in forms))
+        return compare_cheaply(beside, other) if letter is reference else compare_cheaply(other, beside)
     if len(kinds) == 1 and reference.text in (answer.text, f"[{answer.text}]"):  # a list as Python has it
         return True
     if all(map(_is_prose, forms)) and name_of(reference.text) == name_of(answer.text):
