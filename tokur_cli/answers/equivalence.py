@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from enum import Enum
 from fractions import Fraction
 from typing import Any
@@ -79,33 +78,23 @@ def numbers_equal(first: Number, second: Number) -> bool:
     """Return whether two numbers are the same by the rules in this module's docstring."""
     if first.name and second.name and first.name != second.name:
         return False
-    units = [Fraction(1), Fraction(1)]
-    if first.unit and second.unit:
-        if first.unit.dimension != second.unit.dimension:
-            return False
-        units = [first.unit.factor, second.unit.factor]
-    factors = [(first.scale * units[0], second.scale * units[1])]
-    if {first.scale, second.scale} == {Fraction(1), Fraction(1, 100)}:
-        factors.append((units[0], units[1]))
-    pairs = [(one, other) for one in _written(first) for other in _written(second)]
-    return any(_close(one, own, other, others) for one, other in pairs for own, others in factors)
+    if first.unit and second.unit and first.unit.dimension != second.unit.dimension:
+        return False
+    has_units = first.unit is not None and second.unit is not None
+    one_is_percent = {first.scale, second.scale} == {Fraction(1), Fraction(1, 100)}
+    ones, others = (_values(number, has_units, one_is_percent) for number in (first, second))
+    return any(one == other or abs(one - other) < max(last, final) for one, last in ones for other, final in others)
 
 
-def _written(number: Number) -> list[Number]:
-    """Return a number, and the rounding that is written beside it."""
-    return [number] if number.rounded is None else [number, replace(number, value=number.rounded)]
-
-
-def _close(first: Number, first_factor: Fraction, second: Number, second_factor: Fraction) -> bool:
-    one, other = first.value * first_factor, second.value * second_factor
-    return one == other or _abbreviates(first, other / first_factor) or _abbreviates(second, one / second_factor)
-
-
-def _abbreviates(decimal: Number, exact: Fraction) -> bool:
-    """Return whether a long decimal differs from ``exact`` in its last place alone: it is rounded, or cut off there."""
-    last = Fraction(1, 10**decimal.places)
-    is_long = decimal.places >= MIN_PLACES and abs(decimal.value) >= _MIN_SIGNIFICAND * last
-    return is_long and abs(decimal.value - exact) < last
+def _values(number: Number, has_unit: bool, has_no_percent: bool) -> list[tuple[Fraction, Fraction]]:
+    """Return the values that a number may have, each with the size of its last decimal if it may be off by as much."""
+    unit = number.unit.factor if number.unit and has_unit else Fraction(1)
+    factors = {number.scale * unit, unit} if has_no_percent else {number.scale * unit}
+    last = Fraction(1, 10**number.places)
+    if number.places < MIN_PLACES or abs(number.value) < _MIN_SIGNIFICAND * last:
+        last = Fraction(0)
+    written = [number.value] if number.rounded is None else [number.value, number.rounded]
+    return [(value * factor, last * factor) for value in written for factor in factors]
 
 
 def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:

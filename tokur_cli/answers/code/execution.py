@@ -148,12 +148,11 @@ def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str
 
 
 def _bodies(text: str) -> list[str]:
-    """Return what a prompt's continuation may mean: as it stands, or without its first or all of its indentation."""
+    """Return what a prompt's continuation may mean: as it stands, or with all or the first of its indentation lost."""
     indented = _MARGIN.split(text, maxsplit=1)[0]
     if not text.strip() or text[0] in " \t":
         return [indented]
-    every_line = textwrap.indent(text, "    ")
-    return [f"    {indented}", every_line] if "\n" in indented.rstrip("\n") else [every_line, f"    {indented}"]
+    return [textwrap.indent(text, "    "), f"    {indented}"]
 
 
 def _start(stack: ExitStack, complaints: IO[bytes], isolated: bool) -> subprocess.Popen[bytes]:
