@@ -21,7 +21,6 @@ _HUB, _GYM = "hf:", "gym:"
 _CSV = tuple(form + packed for form in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 _TABLES = (".parquet", ".arrow")
 _NAME = re.compile(r"(?P<path>[^:\[\]]+)(?::(?P<split>[^:\[\]]+))?(?:\[(?P<start>\d*):(?P<end>\d*)\])?")
-_SAVED = (("dataset_dict.json",), ("state.json", "dataset_info.json"))  # what save_to_disk writes beside the rows
 _LABELS = ("correct", "quality")
 _ROWS_AT_ONCE = 256
 
@@ -92,7 +91,7 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
 
 def _is_saved(path: str) -> bool:
     """Return whether a folder is a data set, or several splits of one, as ``save_to_disk`` writes it."""
-    return any(all(os.path.isfile(os.path.join(path, name)) for name in names) for names in _SAVED)
+    return any(os.path.isfile(os.path.join(path, name)) for name in ("dataset_dict.json", "state.json"))
 
 
 def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:

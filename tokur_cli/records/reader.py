@@ -11,8 +11,8 @@ from typing import Any
 
 from tokur_cli.records.arrays import elements
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
-from tokur_cli.records.formats import FORMATS, Format, Given, recognise
-from tokur_cli.records.formats.base import Items, Note, RequestFile
+from tokur_cli.records.formats import FORMATS, recognise
+from tokur_cli.records.formats.base import Format, Given, Items, Note, RequestFile
 from tokur_cli.records.formats.chat_api import COMPLETIONS
 from tokur_cli.records.formats.everyday import complete
 from tokur_cli.records.formats.inspect import is_log, read_log

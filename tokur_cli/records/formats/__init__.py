@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tokur_cli.records.formats import rows
-from tokur_cli.records.formats.base import Fields, Format, Given
+from tokur_cli.records.formats.base import Fields, Format
 from tokur_cli.records.formats.chat_api import COMPLETIONS
 from tokur_cli.records.formats.everyday import SETTLED, VERDICTS
 from tokur_cli.records.formats.inspect import INSPECT
@@ -43,6 +43,3 @@ def verdicts_of(fields: Fields) -> dict[str, Any] | None:
         if form.verdicts and form.recognises(fields) and (said := form.verdicts(fields)) != {}:
             return said
     return {}
-
-
-__all__ = ["FORMATS", "Format", "Given", "maybe_references", "recognise", "verdicts_of"]
