@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -63,11 +62,15 @@ def test_inspect_sample_that_cannot_be_scored_is_unscored_and_the_others_are_sco
     assert "the response is empty" in second.scores["uncertainty"].explanation
 
 
-def test_inspect_logs_of_two_models_are_scored_by_their_own_weights(uncertainty, by_command, tmp_path):
-    """As of ``inspect eval --model A,B`` with this scorer: the samples of both come to one process at once."""
+def test_inspect_logs_of_two_models_are_scored_by_their_own_weights(uncertainty, by_command, tmp_path, monkeypatch):
+    """As of ``inspect eval --model A,B`` with this scorer: one process gets samples of both, and loads each once."""
     from inspect_ai.dataset import Sample
     from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
+    from tokur_cli.app import python
+
+    loaded, load = [], python.load
+    monkeypatch.setattr(python, "load", lambda *given: loaded.append(given[0].name) or load(*given))
     folders = [tiny_model_folder(tmp_path / name, seed=seed) for seed, name in enumerate("ab")]
 
     def model(folder, number):
@@ -81,31 +84,12 @@ def test_inspect_logs_of_two_models_are_scored_by_their_own_weights(uncertainty,
     models = [model(folder, number) for number, folder in enumerate(folders)]
     quiet = {"display": "none", "log_model_api": False}
     logs = inspect_ai.eval(task, model=models, log_dir=str(tmp_path / "logs"), max_tasks=2, **quiet)
+    assert sorted(loaded) == sorted(map(str, folders))
     for log, folder in zip(logs, folders, strict=True):
         assert log.status == "success", log.error
         expected = by_command(log.location, folder, "ll_sum")
         for sample in log.samples:
             assert sample.scores["uncertainty"].value == pytest.approx(expected[sample.id], rel=1e-4)
-
-
-def test_inspect_process_loads_a_model_once_and_asks_it_in_one_thread_at_a_time(uncertainty, tiny_folder, monkeypatch):
-    from tokur_cli.app import python
-
-    loaded, at_once, load, score = [], [], python.load, python.Tokur.score
-    busy = threading.Lock()
-
-    def watched_score(self, rows):
-        at_once.append(busy.acquire(blocking=False))
-        try:
-            yield from score(self, rows)
-        finally:
-            busy.release()
-
-    monkeypatch.setattr(python, "load", lambda *arguments: loaded.append(arguments) or load(*arguments))
-    monkeypatch.setattr(python.Tokur, "score", watched_score)
-    for name in ("included", "several"):
-        scored_log(DATA / f"inspect_{name}.eval", uncertainty(model=str(tiny_folder), seed=7))
-    assert (len(loaded), {*at_once}) == (1, {True})
 
 
 @pytest.mark.slow

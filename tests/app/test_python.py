@@ -21,7 +21,6 @@ ROWS = [
     {"id": number, "question": f"What is {number} + 1?", "response": f"It is {number + 1}.", "note": {"é": [1.5, None]}}
     for number in range(40)
 ]
-GUIDED = {"guide": "eu", "samples": 3, "temperature": 1, "step_tokens": 2, "max_new_tokens": 8}
 
 
 def test_python_imports_no_torch_for_a_mistake():
@@ -41,31 +40,15 @@ def test_python_scores_as_the_command_to_the_last_bit(tiny_folder, tmp_path, run
     assert list(tokur.score(iter(ROWS))) == parsed(out)  # again, with the model that is loaded
 
 
-def arguments(options):
-    words = []
-    for name, value in options.items():
-        flag = ["--set", f"{name}={value}"] if name == "step_tokens" else [f"--{name.replace('_', '-')}", value]
-        words += flag[:1] if value is True else flag
-    return words
-
-
-@pytest.mark.parametrize(
-    ("of_all", "of_call"),
-    [
-        ({}, {"draws": 5, "sigma": 0.5, "seed": 3, **GUIDED}),
-        ({"seed": 4, "scores": "eu"}, {"score": True, "max_new_tokens": 6}),
-        ({"draws": 3, "scores": "eu"}, {"score": True, "scores": "tu,ll", "seed": 2, "no_tokens": True}),
-        ({"draws": 3}, {"score": True, "sampling": "joint", **GUIDED}),
-    ],
-    ids=["guided", "defaults", "scores", "both"],
-)
-def test_python_generates_as_the_command_with_options_of_a_call_and_of_all(
-    tiny_folder, tmp_path, run_tokur, of_all, of_call
-):
-    of_call = {"max_new_tokens": 4, **of_call}
+def test_python_generates_as_the_command_with_options_of_a_call_and_of_all(tiny_folder, tmp_path, run_tokur):
+    of_all = {"draws": 3, "seed": 4, "scores": "eu"}
+    of_call = {"score": True, "scores": "tu,ll", "seed": 2, "sampling": "joint", "no_tokens": True, "max_new_tokens": 8}
+    of_call |= {"guide": "eu", "samples": 3, "temperature": 1, "step_tokens": 2}
+    words = "--draws 3 --score --scores tu,ll --seed 2 --sampling joint --no-tokens --max-new-tokens 8"
+    words += " --guide eu -n 3 --temperature 1 --set step_tokens=2"
     questions = [{"id": who, "question": f"{who}?", "answer": "No one.\n#### 0"} for who in ("Who", "Whose")]
     lines = write_lines(tmp_path / "questions.jsonl", questions)
-    code, out, err = run_tokur("generate", lines, "-m", tiny_folder, *arguments({**of_all, **of_call}))
+    code, out, err = run_tokur("generate", lines, "-m", tiny_folder, *words.split())
     assert code == 0, err
     assert list(Tokur(str(tiny_folder), **of_all).generate(questions, **of_call)) == parsed(out)
 

@@ -139,7 +139,8 @@ class Tokur:
 @cache
 def _commands() -> dict[str, Any]:
     """Return the commands by their names, as click has them."""
-    return vars(get_command(app))["commands"]
+    commands: dict[str, Any] = vars(get_command(app))["commands"]
+    return commands
 
 
 def filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:

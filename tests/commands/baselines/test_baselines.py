@@ -41,7 +41,6 @@ def test_baselines_what_fails_of_one_record_is_its_error_and_the_others_go_on(ru
     ("row", "asked"),
     [
         ({"question": "Why?", "tokur": {"prompt_token_ids": [65, 66]}}, "Why?"),
-        ({"prompt": "Why so?"}, "Why so?"),
         ({"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Why me?"}]}, "Why me?"),
         (
             {
@@ -55,7 +54,7 @@ def test_baselines_what_fails_of_one_record_is_its_error_and_the_others_go_on(ru
         ),
         ({"tokur": {"prompt_token_ids": [32, 33]}}, "AB"),
     ],
-    ids=["question", "prompt", "messages", "conversation", "ids"],
+    ids=["question", "messages", "conversation", "ids"],
 )
 def test_question_of_is_what_the_record_asked(row, asked):
     tokenizer = ResponseTokenizer(tiny_tokenizer(), 512, (258,), 259)

@@ -1,6 +1,5 @@
 """``tokur evaluate`` end to end: hand-worked numbers, scikit-learn as the oracle, labels, and what is refused."""
 
-import random
 import re
 import shutil
 from collections import Counter
@@ -10,22 +9,6 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tests.commands.evaluate.rows import hand_worked, many, scored
-from tests.helpers import parsed, write_lines
-
-
-def test_evaluate_metrics_of_four_responses_are_those_worked_out_by_hand(evaluate):
-    code, (row,), err = evaluate(hand_worked())
-    assert code == 0
-    assert row["score"] == "eu"
-    assert (row["records"], row["missing"], row["labelled"], row["unlabelled"]) == (4, 0, 4, 0)
-    assert row["accuracy"]["value"] == 0.5
-    assert row["auroc"]["value"] == 0.75
-    assert row["auprc"]["value"] == pytest.approx(5 / 6)
-    assert row["acc"]["value"] == 0.5
-    assert row["aurc"]["value"] == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
-    assert row["outcomes"] == {"correct": 2, "incorrect": 2}
-    assert row["brier"] == {"value": None, "reason": "fewer than 10 questions to calibrate on"}
-    assert "fewer than 10 questions" in err
 
 
 def test_evaluate_metrics_agree_with_scikit_learn_in_the_direction_of_the_catalogue(evaluate):
@@ -187,48 +170,6 @@ def test_evaluate_each_score_is_judged_against_the_likelihood_and_the_length(eva
                 held = (difference["low"] > 0) - (difference["high"] < 0)
                 words = {1: "better than", -1: "worse than", 0: "no clear difference from"}[held]
                 assert other["verdicts"][baseline]["verdict"] == words
-
-
-def shuffled_samples(questions, count, seed, shuffled=True):
-    rng = random.Random(seed)
-    records = [
-        {
-            "id": f"q{q}",
-            "correct": rng.random() < q / questions,
-            "tokur": {"sample": n, "scores": {"eu": rng.random()}},
-        }
-        for q in range(questions)
-        for n in range(count)
-    ]
-    if shuffled:
-        rng.shuffle(records)
-    return records
-
-
-def failures(records, count):
-    found = {}
-    for record in records:
-        if record["tokur"]["sample"] < count:
-            found[record["id"]] = found.get(record["id"], 0) + (not record["correct"])
-    return found
-
-
-def test_evaluate_groups_are_of_questions_with_equally_many_wrong_samples(tmp_path, run_tokur):
-    records = shuffled_samples(40, 6, 1)
-    code, out, err = run_tokur(
-        "evaluate", write_lines(tmp_path / "a.jsonl", records), "--difficulty", 4, "--bootstrap", 0
-    )
-    assert code == 0, err
-    level = failures(records, 4)  # two shuffled_samples of each question are evaluated but do not tell
-    rows = {row["group"]: row for row in parsed(out) if "group" in row}
-    assert list(rows) == sorted({str(value) for value in level.values()})
-    for group, row in rows.items():
-        members = [record for record in records if level[record["id"]] == int(group)]
-        label = [record["correct"] for record in members]
-        assert (row["labelled"], row["questions"]) == (len(members), len(members) // 6)
-        if len(set(label)) > 1:
-            value = roc_auc_score(label, [-record["tokur"]["scores"]["eu"] for record in members])
-            assert row["auroc"]["value"] == pytest.approx(value)
 
 
 def test_evaluate_plots_are_written_as_png_and_svg(evaluate, tmp_path):

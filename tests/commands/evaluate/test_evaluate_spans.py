@@ -78,18 +78,6 @@ def test_evaluate_steps_every_quantity_and_aggregate_agrees_with_scikit_learn(ev
     assert rows["position"]["within"]["value"] == 1  # no span after the wrong one is known to be right
 
 
-def test_evaluate_steps_hits_are_counted_among_all_spans_of_the_response(evaluate):
-    records = responses()
-    _, rows, _ = evaluate(records, "--bootstrap", 0)
-    for most, metric in ((1, "hit1"), (3, "hit3")):
-        hits = []
-        for record in records:
-            mean = np.array(record["tokur"]["tokens"]["eu"]).reshape(-1, 4).mean(axis=1)
-            wrong = next(place for place, claim in enumerate(record["claims"]) if claim["correct"] is False)
-            hits.append(wrong in np.argsort(-mean)[:most])
-        assert rows["eu_mean"][metric]["value"] == pytest.approx(np.mean(hits))
-
-
 def test_evaluate_steps_a_token_counts_in_the_span_of_its_first_visible_character(evaluate):
     """ " b" begins in the first span with its space, but is a token of the second."""
     record = {

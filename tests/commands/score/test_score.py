@@ -118,13 +118,6 @@ def test_score_a_prompt_that_begins_a_sequence_gets_no_second_beginning(run_toku
     code, out, err = run_tokur("generate", path, "-m", folder, "--max-new-tokens", "2")
     assert code == 0, err
     assert parsed(out)[0]["tokur"]["prompt_token_ids"] == exact
-    scores = []
-    for row in ({"prompt": prompt}, {"prompt": "", "tokur": {"prompt_token_ids": exact}}):
-        path = write_lines(tmp_path / "in.jsonl", [{**row, "response": "two"}])
-        code, out, err = run_tokur("score", path, "-m", folder, "--scores", "ll_sum", "--dtype", "float32")
-        assert code == 0, err
-        scores.append(parsed(out)[0]["tokur"]["scores"]["ll_sum"])
-    assert scores[0] == pytest.approx(scores[1], abs=1e-6)
 
 
 def test_score_templates_decide_what_the_response_follows(run_tokur, tiny_folder, tmp_path):
@@ -159,32 +152,6 @@ def test_score_templates_decide_what_the_response_follows(run_tokur, tiny_folder
             assert (code, "is taken word for word" in err) == (0, word_for_word), err
             scored.append(parsed(out)[0]["tokur"]["tokens"])
         assert scored[0] == scored[1], name
-
-
-def test_score_the_papers_prompt_is_asked_for_by_name(run_tokur, tmp_path):
-    """The text of the paper's appendix "Prompt Templates", in a user's turn."""
-    from tests.tiny import tiny_model_folder
-
-    folder = tiny_model_folder(tmp_path, max_position_embeddings=2048)
-    content = (
-        "Solve the following math problem efficiently and clearly:\n\n"
-        "- For simple problems (2 steps or fewer):\nProvide a concise solution with minimal explanation.\n\n"
-        "- For complex problems (3 steps or more):\nUse this step-by-step format:\n\n"
-        "## Step 1: [Concise description]\n[Brief explanation and calculations]\n\n"
-        "## Step 2: [Concise description]\n[Brief explanation and calculations]\n\n...\n\n"
-        "Regardless of the approach, always conclude with:\n\n"
-        "Therefore, the final answer is: $\\boxed{answer}$. I hope it is correct.\n\n"
-        "Where [answer] is just the final number or expression that solves the problem.\n\nProblem: What is 1+1?"
-    )
-    rows = [
-        {"question": "What is 1+1?", "response": "2"},
-        {"messages": [{"role": "user", "content": content}], "response": "2"},
-    ]
-    path = write_lines(tmp_path / "in.jsonl", rows)
-    code, out, err = run_tokur("score", path, "-m", folder, "--template", "math", "--sigma", 0.1)
-    assert (code, err) == (0, "")
-    by_template, written_out = parsed(out)
-    assert by_template["tokur"] == written_out["tokur"]
 
 
 TEXT = "We add. 2 + 3 = 5\nSo 5.\n\nDone"

@@ -7,7 +7,6 @@ import pytest
 
 from tests.helpers import finish, parsed, records, sample_lines, write_lines
 from tests.tiny import tiny_model_folder, tiny_tokenizer
-from tokur_cli.scores.calibration import read_calibration
 
 VLLM = ("--backend", "vllm")
 
@@ -50,7 +49,7 @@ def folder(tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("all_threads")
 def test_score_vllm_scores_what_is_unusual_as_transformers_does(run_tokur, folder, tmp_path):
-    """Samples that begin alike, Chinese, a long response, bad ones; with draws from a folder and a calibration."""
+    """Samples that begin alike, Chinese, a long response, bad ones; with draws from a folder."""
     alike = "What is 7 times 8? Think it through. " * 3
     rows = [
         *records(24),
@@ -61,19 +60,13 @@ def test_score_vllm_scores_what_is_unusual_as_transformers_does(run_tokur, folde
         {"id": "too long", "question": "Why?", "response": "a" * 8192},
         {"id": "long", "question": "Go on", "response": "".join(map(str, range(2300)))[:8000]},
     ]
-    posterior, calibration = tmp_path / "posterior", tmp_path / "calibration.json"
+    posterior = tmp_path / "posterior"
     assert run_tokur("perturb", "-m", folder, "-o", posterior, "--draws", "3", "--sigma", "0.01", "--seed", "5")[0] == 0
     path = write_lines(tmp_path / "in.jsonl", rows)
     options = ["score", path, "-m", folder, "--dtype", "float32", "--sampling", "shared", "--posterior", posterior]
     options.append("--skip-invalid")
     _, ours, said = run_tokur(*options)
-    labelled = [record | {"correct": number % 2 == 0} for number, record in enumerate(parsed(ours))]
-    for record in labelled:
-        record["tokur"]["run"]["backend"] = "vllm"  # else a calibration on them is refused
-    fitted = run_tokur("evaluate", write_lines(tmp_path / "labelled.jsonl", labelled), "--fit", calibration)
-    assert fitted[0] == 0, fitted[2]
-    fit = read_calibration(str(calibration))
-    code, theirs, err = finish([*options, *VLLM, "--set", "max_memory=0.1", "--calibration", calibration])
+    code, theirs, err = finish([*options, *VLLM, "--set", "max_memory=0.1"])
     assert (code, err) == (3, f"tokur score: loading {folder}\n{said}")
     assert [record["id"] for record in parsed(theirs)] == [
         row["id"] for row in rows if row["id"] not in ("bad", "empty", "too long")
@@ -81,5 +74,3 @@ def test_score_vllm_scores_what_is_unusual_as_transformers_does(run_tokur, folde
     for mine, other in zip(parsed(ours), parsed(theirs), strict=True):
         for name, values in mine["tokur"]["tokens"].items():
             assert np.array(other["tokur"]["tokens"][name]) == pytest.approx(np.array(values), abs=2e-3), name
-        expected = fit.probability([mine["tokur"]["scores"][name] for name in fit.scores])
-        assert other["tokur"]["scores"]["p_correct"] == pytest.approx(expected, abs=1e-3)
