@@ -123,7 +123,8 @@ def canonical(answer: str) -> Canonical:
         return Canonical("words", re.sub(r"[\s.]", "", text.casefold()), marked)
     number = read_number(marked)
     if number is not None:
-        return Canonical("number", text, marked, number)
+        is_spelled = not any(map(str.isdigit, marked))
+        return Canonical("number", text, str(number.value * number.scale) if is_spelled else marked, number)
     choice = _CHOICE.fullmatch(shown)
     if choice:
         letter = next(filter(None, choice.groups()))

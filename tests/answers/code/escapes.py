@@ -67,13 +67,6 @@ def connects_by_tcp(stage):
     return socket.create_connection(("127.0.0.1", stage["port"]), timeout=2)
 
 
-def connects_to_a_socket_file(stage):
-    import socket
-
-    socket.socket(socket.AF_UNIX).connect(stage["folder"] + "/socket")
-    return True
-
-
 def reads_shared_memory(stage):
     import ctypes
 
@@ -123,7 +116,7 @@ PAST_LIMITS = (starts_processes, takes_much_memory, outlives_its_run)
 
 ESCAPES = (
     *(reads_a_file_of_the_user, writes_a_file_of_the_user, leaves_a_file_for_the_next_run, kills_a_process),
-    *(reads_the_environment_of_a_process, connects_by_tcp, connects_to_a_socket_file, reads_shared_memory),
+    *(reads_the_environment_of_a_process, connects_by_tcp, reads_shared_memory),
     *(enters_a_namespace_where_it_is_root, *PAST_LIMITS),
 )
 
@@ -146,9 +139,7 @@ def staged() -> Iterator[Stage]:
     segment = libc.shmget(int(mark[:7], 16), 100, 0o1600)
     ctypes.memmove(libc.shmat(segment, None, 0), mark.encode(), len(mark))
     victim = subprocess.Popen([sys.executable, "-Ic", _VICTIM], stdout=subprocess.PIPE, env={"HF_TOKEN": "hf"})
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as server, socket.socket(socket.AF_UNIX) as named:
-        named.bind(folder + "/socket")
-        named.listen()
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
         try:
             victim.stdout.readline()
             yield {
