@@ -24,11 +24,10 @@ def recognise(fields: Fields) -> Format:
 
 def maybe_references(record: Record) -> list[str]:
     """Return the fields that may hold the reference of a response that has neither one nor a verdict."""
-    fields = {name: value for name, value in record.fields.items() if name != "tokur"}
+    fields = record.without("tokur").fields
     is_labelled = fields.get("reference") is not None or any(name in fields for name in VERDICTS)
     is_log = isinstance(fields.get("source"), dict) or {"prompt", "messages"} <= fields.keys()
-    is_log = is_log or recognise(fields) is not rows.tokur
-    if is_labelled or is_log or not isinstance(fields.get("response"), str):
+    if is_labelled or is_log or recognise(fields) is not rows.tokur or not isinstance(fields.get("response"), str):
         return []
     return [
         name
