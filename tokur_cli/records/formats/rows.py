@@ -185,6 +185,8 @@ def _answered(record: Record, text: str, asked: Any, what: str, said: Any) -> Re
 def prompt_completion(record: Record) -> Record:
     """Read Hugging Face's training rows: prompt, completion (texts, or lists of turns: one, an assistant's)."""
     prompt, completion = record.fields["prompt"], record.fields["completion"]
+    if completion is None and isinstance(prompt, list):
+        return with_fields(record, messages=prompt)
     if not isinstance(completion, list):
         return _answered(record, "prompt", prompt, "completion", completion)
     (turn,) = completion
