@@ -50,8 +50,10 @@ class Canonical:
     beside: Canonical | None = None
 
 
+_COMMANDS = {"×": "times", "·": "cdot", "π": "pi", "√": "sqrt", "≤": "le", "≥": "ge", "≠": "ne", "∞": "infty"}
 _CHARACTERS = str.maketrans(
-    {"–": "-", "·": r"\cdot ", "√": r"\sqrt ", "∞": r"\infty "}
+    {"–": "-", "—": "-", "÷": "/"}
+    | {character: rf"\{command} " for character, command in _COMMANDS.items()}
     | {"½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
 )
 _DOLLAR = re.compile(r"(?<!\\)\$")
