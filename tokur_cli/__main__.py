@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def _end_quietly() -> None:
-    """Keep Triton from reporting as leaks what lasts as long as the process, see ``lasting_objects``."""
+    """Keep Triton from reporting as leaks what lasts as long as the process, see ``session/model``."""
     if "triton" in sys.modules:
         sys.stderr.flush()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

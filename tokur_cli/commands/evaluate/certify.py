@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tokur_cli.answers.grading import UNLABELLED, Labelled
-from tokur_cli.commands.shared.certified import how_selected, made_with
+from tokur_cli.commands.shared.certified import made_with
 from tokur_cli.commands.shared.digests import content_digest
 from tokur_cli.metrics.certification import certify, fewest, upper_bound
 from tokur_cli.records.errors import TokurError, UsageError
@@ -192,7 +192,8 @@ def _selection(record: Record) -> dict[str, Any] | None:
     settings = record.computed("selection")
     if not isinstance(settings, dict):
         return None
-    return {**how_selected(settings), "samples": record.computed("n")}
+    kept = {name: value for name, value in settings.items() if name not in ("abstain", "certificate", "version")}
+    return {**kept, "samples": record.computed("n")}
 
 
 def summary(certificate: Certificate) -> str:

@@ -21,8 +21,9 @@ SHARE = "share"
 
 def samples_of(run: Columns) -> list[Indices]:
     """Return the places of the samples of each question of a run, in order."""
-    order = run.in_order()
-    return np.split(order, np.flatnonzero(np.diff(np.array(run.question)[order])) + 1)
+    question = np.array(run.question)
+    order = np.lexsort((np.array(run.sample), question))
+    return np.split(order, np.flatnonzero(np.diff(question[order])) + 1)
 
 
 def classes_of(run: Columns, places: Indices, equivalence: Equivalence) -> list[str | None]:

@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokur_cli.answers.equivalence import Outcome
 from tokur_cli.answers.grading import Labelled
@@ -145,10 +144,6 @@ class Columns:
         """Return (N,) confidences: the score, negated where it is an uncertainty."""
         values = np.array(self.scores[name], dtype=np.float64)
         return -values if self.wanted.scores[name] == "uncertainty" else values
-
-    def in_order(self) -> NDArray[np.intp]:
-        """Return (N,) the records in the order of their questions, then of their samples."""
-        return np.lexsort((np.array(self.sample), np.array(self.question)))
 
 
 class _RunsOfFile:

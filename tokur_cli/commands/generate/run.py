@@ -54,7 +54,7 @@ def request_of(
         options: how many responses are asked for, and until when.
         index: the question's place in the input.
         item: the record.
-        already_written: tells which ones a resumed run need not compute.
+        already_written: see ``Stream.lines``.
 
     Raises:
         RecordError: nothing can be asked.

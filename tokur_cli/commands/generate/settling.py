@@ -39,13 +39,10 @@ class Poll(DecodingRequest):
 
 @dataclass(frozen=True)
 class Polled:
-    """The responses that were still missing to a question, in the order of their samples.
+    """The responses that were still missing to a request's question, in the order of their samples.
 
     Args:
-        index: its request's.
-        responses: those.
-        drawn: how many were drawn,
-        asked: of how many that were missing, at most.
+        drawn: how many were drawn, of so many ``asked`` for at most.
         settled: whether they settled the vote; else there are no more to be drawn.
     """
 

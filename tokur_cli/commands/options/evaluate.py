@@ -14,6 +14,7 @@ from typer import Option
 from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Writes, share
 from tokur_cli.commands.options.scoring import explain_scores
 from tokur_cli.commands.options.select import KEEP
+from tokur_cli.commands.options.streams import OUTPUT
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
@@ -179,11 +180,7 @@ class EvaluationOutput:
 
     panel: ClassVar[str] = "Output"
 
-    path: Annotated[
-        str | None,
-        Writes(_results),
-        Option("--output", "-o", metavar="FILE", help="Write a file, not standard output."),
-    ] = None
+    path: Annotated[str | None, Writes(_results), OUTPUT] = None
     form: Annotated[
         Literal["table", "jsonl", "latex"] | None,
         Option("--as", metavar="FORM", help="table, jsonl or latex (booktabs). Default: table on a terminal."),

@@ -153,12 +153,7 @@ class DecodingOptions:
     samples: Annotated[
         int,
         Option(
-            "--samples",
-            "-n",
-            min=1,
-            metavar="N",
-            help="N, responses a question.",
-            show_default="1, or 16 with --guide",
+            "--samples", "-n", min=1, metavar="N", help="Responses a question.", show_default="1, or 16 with --guide"
         ),
     ] = 1
     stop_at: Annotated[

@@ -62,10 +62,7 @@ class SelectOptions:
     certificate: Annotated[
         str | None,
         Reads(),
-        Option(
-            metavar="FILE",
-            help="No answer below the threshold that evaluate --certify found. Responses are chosen as there.",
-        ),
+        Option(metavar="FILE", help="No answer below the threshold of evaluate --certify; chosen as there."),
         Excludes("--abstain"),
     ] = None
     grouped: Annotated[

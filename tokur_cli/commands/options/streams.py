@@ -15,6 +15,7 @@ from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
 
 _FIELDS = "Where question, response, reference and id stand (a.b.0 reaches into objects and lists)."
+OUTPUT = Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,7 @@ class RecordOutput:
 
     panel: ClassVar[str] = "Output"
 
-    path: Annotated[
-        str | None, Writes(), Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")
-    ] = None
+    path: Annotated[str | None, Writes(), OUTPUT] = None
     force: Annotated[bool, Option("--force", help="Replace what the -o file holds.")] = False
 
     def __post_init__(self) -> None:

@@ -76,27 +76,19 @@ def describe(options: ModelOptions, progress: Progress) -> ModelDescription:
 
 @contextmanager
 def _announced(options: ModelOptions, progress: Progress) -> Iterator[None]:
-    """Say what takes its time now, and of a model that cannot be had where its name came from, if not from the user."""
+    """Say what takes its time now, and of a model that cannot be had where its name came from, if not from the user.
+
+    What is made, modules and models, lasts as long as the process and is exempt from garbage collection: torch and
+    transformers make a million objects, and going through them again and again takes as long as making them.
+    """
     say(progress.command, f"loading {options.name}{f' with {options.adapter}' if options.adapter else ''}")
+    gc.disable()
     try:
-        with lasting_objects():
-            yield
+        yield
     except TokurError as error:
         if not options.of_records:
             raise
         raise TokurError(f"{error}; the records name {options.name}, -m names another model to take") from error
-
-
-@contextmanager
-def lasting_objects() -> Iterator[None]:
-    """Exempt what is made here, modules and models, from garbage collection: it lasts as long as the process.
-
-    torch and transformers make a million objects. Going through them again and again while they are imported, and once
-    more before the process ends, takes as long as making them.
-    """
-    gc.disable()
-    try:
-        yield
     finally:
         gc.freeze()
         gc.enable()

@@ -125,12 +125,13 @@ class Work(ABC):
             if first is not None and not found.tokenizer.chat_template:
                 self.form.apply(with_ids_of(first, found.name), self.session(found, progress).tokenizer)
 
+        found: ModelDescription
         if self.takes_weights:
             found = load(self.model, progress, layers_on_disk=self.scoring.engine.backend == "vllm", check=check)
-            return self.pipeline(self.session(found, progress))
-        description = describe(self.model, progress)
-        check(description)
-        return self.pipeline(self.session(description, progress))
+        else:
+            found = describe(self.model, progress)
+            check(found)
+        return self.pipeline(self.session(found, progress))
 
     @abstractmethod
     def pipeline(self, session: Session) -> Pipeline:

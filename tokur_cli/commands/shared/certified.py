@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +15,6 @@ from tokur_cli.scores.certificate import Certificate, settings_for, tie_break_of
 
 SURE_OF_DRIFT = 0.01
 """The p-value below which scores are said to be distributed otherwise."""
-
-_NOT_OF_A_CHOICE = ("abstain", "certificate", "version")
 
 
 class CertifiedAnswers:
@@ -112,15 +110,5 @@ class CertifiedAnswers:
 
 
 def made_with(record: Record, score: str) -> dict[str, Any]:
-    """Return how a response was made, and its score, as certificates know it.
-
-    Args:
-        record: the response's.
-        score: the score's name.
-    """
+    """Return how a record's response was made, and one of its scores, as certificates know it."""
     return settings_for(score, record.settings("run"), record.settings("generation"), DRAW_SETTINGS)
-
-
-def how_selected(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return of the settings of ``select`` those that say which response is chosen."""
-    return {name: value for name, value in settings.items() if name not in _NOT_OF_A_CHOICE}

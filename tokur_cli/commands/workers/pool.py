@@ -43,8 +43,8 @@ class InProcess:
 
     def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
         """Yield each task with what becomes of it."""
-        asked, answered = itertools.tee(tasks)
-        return zip(asked, map(self.pipeline.process, answered), strict=True)
+        for task in tasks:
+            yield task, self.pipeline.process(task)
 
 
 @contextmanager
