@@ -69,13 +69,14 @@ _SPELLINGS = (
     ),
     (re.compile(r"\\(?:left|right|[bB]igg?[lr]?)(?![A-Za-z])|\\! *"), ""),
     (re.compile(r"\\(?:displaystyle|limits|q?quad|thinspace)(?![A-Za-z])|(?<!\\)\\[,;: ]|(?<!\\)~"), " "),
-    (re.compile(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}"), r" \1"),
+    (re.compile(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}"), r" \1 "),
     (re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}"), r"\\text{\1}"),
     (re.compile(r"\\text\{\s*([A-Z](?:(?:\s*,\s*|\s*,?\s+(?:and|or)\s+)[A-Z])+)\s*\}"), r"\1"),
     (re.compile(r"^\\text\{([^{}]*\d[^{}]*)\}$"), r"\1"),
     (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
     (re.compile(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
     (re.compile(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
+    (re.compile(r"\s+(?=\})"), ""),
     (re.compile(r",\s*(?:and|or)(?![A-Za-z])\s*"), ", "),
     (re.compile(r"\{,\}(?=\d{3}(?!\d))"), ","),
     (re.compile(r"(?<=\d)\{,\}(?=\d)"), "."),
@@ -85,7 +86,7 @@ _SPELLINGS = (
 
 _NAMED = re.compile(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?\s*")
 _ARITHMETIC_COMMAND = re.compile(
-    r"\\(?:frac|sqrt|times|cdot|div|binom|pi|circ|sin|cos|tan|log|ln)(?![A-Za-z])|\\text\{[^{}]*\}|(?<=\d)\s*x\s*(?=\d)"
+    r"\\(?:frac|sqrt|times|cdot|div|binom|pi|circ|sin|cos|tan|log|ln|approx)(?![A-Za-z])|\\text\{[^{}]*\}|(?<=\d)\s*x\s*(?=\d)"
 )
 _AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)|(?<=,)\s+(?!\d{3}(?!\d))")
 """Where blanks say nothing: not behind a comma that could separate thousands, so that no list looks like a number."""
