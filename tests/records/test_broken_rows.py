@@ -24,7 +24,7 @@ FUZZED = {
     **{form: first_of(f"{form}.jsonl") for form in ("gsm8k", "math", "svamp", "humaneval", "completions")},
     "tokur": first_of("messages.jsonl"),
     "prompt-completion": first_of("prompt_completion.jsonl"),
-    "lm-eval": first_of("lm_eval_new.jsonl"),
+    "lm-eval": first_of("lm_eval_samples.jsonl"),
     "inspect": first_of("inspect.json")["samples"][0],
     "llm": first_of("llm_logs.json")[0],
     "sharegpt": {"conversations": [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}], "system": "S"},
