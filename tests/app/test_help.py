@@ -62,9 +62,8 @@ def test_help_has_examples_that_work_one_after_the_other(tmp_path, programs, roo
         write_lines(tmp_path / "samples" / f"{name}.jsonl", [{**row, "tokur": {}} for row in rows])
     path = f"{programs}:{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "TOKUR_MODEL": str(roomy_folder), "OMP_NUM_THREADS": "1"}
-    for name in ("perturb", "generate", "score", "select", "evaluate", "heatmap"):
-        for example in COMMANDS[name].examples:
-            script = example.replace("tokur generate", "tokur generate --max-new-tokens 9")
-            command = ["bash", "-o", "pipefail", "-c", script]
-            done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-            assert done.returncode == 0, example + done.stderr
+    for example in [example for command in COMMANDS.values() for example in command.examples]:
+        script = example.replace("tokur generate", "tokur generate --max-new-tokens 9")
+        command = ["bash", "-o", "pipefail", "-c", script]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, example + done.stderr

@@ -8,9 +8,7 @@ import sys
 import weakref
 from xml.etree import ElementTree
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from tests.helpers import parsed, write_lines
 from tokur_cli import Tokur
@@ -104,12 +102,3 @@ def test_python_record_is_a_picture_that_does_nothing_to_the_page(tiny_folder):
     assert not list(figure.iter("{http://www.w3.org/2000/svg}script"))
     without = next(Tokur(str(tiny_folder), scores="ll", no_tokens=True).score([row]))
     assert without._repr_html_() is None
-
-
-@pytest.mark.slow
-def test_python_record_is_a_heat_map_in_a_notebook(tiny_folder):
-    code = f"from tokur_cli import Tokur\nnext(Tokur({str(tiny_folder)!r}).score([{ROWS[0]!r}]))"
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    results = [output for output in notebook.cells[0].outputs if output.output_type == "execute_result"]
-    assert results[0].data["text/html"].startswith('<img alt="Heat map of the epistemic uncertainty in: It is 1."')

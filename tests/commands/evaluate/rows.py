@@ -4,19 +4,10 @@ import itertools
 
 import numpy as np
 
-# Four responses whose uncertainties rank right 0.1, wrong 0.2, right 0.3, wrong 0.4: of the four pairs of a right and a
-# wrong one three are in order (AUROC 3/4), precision at the right ones is 1/1 and 2/3 (average 5/6), and of the more
-# confident half one of two is right.
-HAND = ((True, 0.1), (False, 0.2), (True, 0.3), (False, 0.4))
-
 
 def scored(number, value=None, *, name="eu", **fields):
     tokur = {"schema": 1, "scores": {name: value}} if name else {"schema": 1}
     return {"id": f"q{number}", **fields, "tokur": tokur}
-
-
-def hand_worked(**fields):
-    return [scored(number, value, correct=correct, **fields) for number, (correct, value) in enumerate(HAND)]
 
 
 def many(count=200, seed=0, names=("eu", "ll"), **fields):

@@ -1,7 +1,6 @@
 """Memory that stays what it is, however much comes in."""
 
 import json
-import random
 import re
 import subprocess
 import sys
@@ -9,16 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import start, write_lines
+from tests.helpers import records, start, write_lines
 
 WARM, MORE, GROWTH_MEGABYTES = 300, 600, 25
-
-
-def records(count):
-    rng = random.Random(0)
-    for number in range(count):
-        response = "".join(rng.choice("abc 123=+") for _ in range(rng.randint(1, 60)))
-        yield {"id": f"q{number}", "question": "How many? " * rng.randint(1, 6), "response": response}
 
 
 def megabytes(process):

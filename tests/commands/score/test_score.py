@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import traceback
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from tests.helpers import parsed, records, write_lines
 from tests.tiny import CHAT_TEMPLATE
 from tokur_cli.commands.shared.digests import content_digest, model_digest
+from tokur_cli.commands.shared.prompts import MATH_TEMPLATE
+from tokur_cli.engine.scoring.scorer import Scorer
 from tokur_cli.scores.catalogue import CATALOGUE
 
 
@@ -120,38 +123,40 @@ def test_score_a_prompt_that_begins_a_sequence_gets_no_second_beginning(run_toku
     assert parsed(out)[0]["tokur"]["prompt_token_ids"] == exact
 
 
-def test_score_templates_decide_what_the_response_follows(run_tokur, tiny_folder, tmp_path):
+def test_score_templates_decide_what_the_response_follows(run_tokur, roomy_folder, tmp_path):
     """The same response after the same text scores the same, however that text came about."""
     question = "What is 1+1?"
     (tmp_path / "t.jinja").write_text("{{ unit }}: {{ question }}\n")
-    chat = "<|im_start|>{}\n{}<|im_end|>\n".format
-    rows = {
-        "chat": {"question": question},
-        "raw": {"question": question},
-        "file": {"question": question, "unit": "maths"},
-        "system": {"question": question},
-    }
-    prompts = {
-        "chat": chat("user", question) + "<|im_start|>assistant\n",
-        "raw": question,
-        "file": chat("user", f"maths: {question}") + "<|im_start|>assistant\n",
-        "system": chat("system", "Be brief.") + chat("user", question) + "<|im_start|>assistant\n",
-    }
-    options = {
-        "chat": [],
-        "raw": ["--template", "raw"],
-        "file": ["--template", tmp_path / "t.jinja"],
-        "system": ["--system", "Be brief."],
-    }
-    for name, row in rows.items():
+
+    def chat(user, system=""):
+        return f"{system}<|im_start|>user\n{user}<|im_end|>\n<|im_start|>assistant\n"
+
+    for options, prompt in (
+        ([], chat(question)),
+        (["--template", "raw"], question),
+        (["--template", "math"], chat(MATH_TEMPLATE.replace("{{ question }}", question))),
+        (["--template", tmp_path / "t.jinja"], chat(f"maths: {question}")),
+        (["--system", "Be brief."], chat(question, "<|im_start|>system\nBe brief.<|im_end|>\n")),
+    ):
         scored = []
-        for prompt, extra in ((row, options[name]), ({"prompt": prompts[name]}, [])):
-            path = write_lines(tmp_path / "in.jsonl", [{**prompt, "response": "2"}])
-            code, out, err = run_tokur("score", path, "-m", tiny_folder, *extra)
-            word_for_word = prompt.get("prompt") == question
-            assert (code, "is taken word for word" in err) == (0, word_for_word), err
+        for row, extra in (({"question": question, "unit": "maths"}, options), ({"prompt": prompt}, [])):
+            path = write_lines(tmp_path / "in.jsonl", [{**row, "response": "2"}])
+            code, out, err = run_tokur("score", path, "-m", roomy_folder, *extra)
+            assert (code, "is taken word for word" in err) == (0, row.get("prompt") == question), err
             scored.append(parsed(out)[0]["tokur"]["tokens"])
-        assert scored[0] == scored[1], name
+        assert scored[0] == scored[1], options
+
+
+def test_score_passes_four_frames_between_the_run_and_the_scorer(run_tokur, tiny_folder, responses, monkeypatch):
+    seen, score = [], Scorer.score
+
+    def watched(self, *given):
+        seen.append([frame.name for frame in traceback.extract_stack() if "tokur_cli/commands" in frame.filename])
+        return score(self, *given)
+
+    monkeypatch.setattr(Scorer, "score", watched)
+    assert run_tokur("score", responses, "-m", tiny_folder, "--sigma", 0.1)[0] == 0
+    assert {len(names) for names in seen} <= {4}
 
 
 TEXT = "We add. 2 + 3 = 5\nSo 5.\n\nDone"
