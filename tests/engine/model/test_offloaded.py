@@ -6,7 +6,6 @@ from tests.engine.loading import load, save_adapter
 from tests.helpers import parsed, records, write_lines
 from tests.tiny import quieten, tiny_model, tiny_tokenizer
 from tokur_cli.engine.forward.hooks import Draws
-from tokur_cli.engine.model.request import Offload
 from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
@@ -35,7 +34,9 @@ def test_score_numbers_are_those_of_the_model_that_is_in_memory(share, dtype, fo
     whole = load(folder, dtype=dtype)
     size = sum(parameter.numel() for parameter in tiny_model("llama", num_hidden_layers=4).parameters())
     limit = int(share * size * whole.model.dtype.itemsize)
-    divided = load(folder, dtype=dtype, device_map="auto", offload=Offload(str(tmp_path / "weights"), limit))
+    divided = load(
+        folder, dtype=dtype, device_map="auto", offload_dir=str(tmp_path / "weights"), weights_memory=limit / 2**30
+    )
     assert bytes_in_memory(divided.model) <= limit
     assert "disk" in divided.model.hf_device_map.values()
     assert weight_digest(divided.model, ()) == weight_digest(whole.model, ())
@@ -76,4 +77,4 @@ def test_merge_adapter_refuses_weights_on_disk(folder, tmp_path):
     pytest.importorskip("peft")
     save_adapter(tmp_path / "adapter", "lora", folder, tiny_model("llama", num_hidden_layers=4))
     with pytest.raises(TokurError, match="weights are kept on disk"):
-        load(tmp_path / "adapter", device_map="auto", offload=Offload(str(tmp_path / "weights"), 0))
+        load(tmp_path / "adapter", device_map="auto", offload_dir=str(tmp_path / "weights"), weights_memory=0.0)

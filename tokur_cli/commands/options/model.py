@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -11,7 +11,7 @@ from typer import Option
 
 from tokur_cli.commands.options.guided import GuidedOptions
 from tokur_cli.commands.options.marks import Excludes, Rare, Reads, share
-from tokur_cli.engine.model.request import ModelRequest, Offload, check_device_map
+from tokur_cli.engine.model.request import ModelRequest, check_device_map
 
 _TEMPLATES = ("chat", "raw", "math")
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -77,19 +77,10 @@ class ModelOptions:
         vars(self)["dtype"] = _DTYPES.get(self.dtype, self.dtype)
 
     @property
-    def offload(self) -> Offload | None:
-        """Where weights go that don't fit; None for nowhere."""
-        if self.offload_dir is None:
-            return None
-        limit = None if self.weights_memory is None else int(self.weights_memory * 2**30)
-        return Offload(self.offload_dir, limit)
-
-    @property
     def request(self) -> ModelRequest:
         """What the engine is asked for, once the name is chosen."""
         assert self.name is not None
-        names = ("adapter", "quantize", "dtype", "device_map", "offload", "revision", "trust_remote_code")
-        return ModelRequest(self.name, **{name: getattr(self, name) for name in names})
+        return ModelRequest(**{each.name: getattr(self, each.name) for each in fields(ModelRequest)})
 
     def or_named(self, named: NamedModel | None) -> ModelOptions:
         """Return the options with a model that something else names, unless they name one."""

@@ -196,11 +196,11 @@ def _find(name: str, progress: Callable[[str], None]) -> tuple[Source, PreTraine
     import_transformers()
     path = Path(name).expanduser()
     if name == DEFAULT_SIMILARITY_MODEL:
-        source = Source(str(embedded_folder(SIMILARITY, progress)))
+        source = Source(name, str(embedded_folder(SIMILARITY, progress)))
     elif path.exists():
-        source = Source(str(path))
+        source = Source(name, str(path))
     else:
-        source = Source(snapshot_download(name, allow_patterns=HUB_FILES))
+        source = Source(name, snapshot_download(name, allow_patterns=HUB_FILES))
     progress(f"loading {name}")
     return source, AutoConfig.from_pretrained(source.place, trust_remote_code=False, local_files_only=True)
 
@@ -213,7 +213,7 @@ def _load(
 
     load_tokenizer(source, name)
     # Nothing reads what BERT's pooler makes of the first token
-    load_checked(source, name, auto, unused=("pooler.",), config=config, dtype=torch.float32, device_map="meta")
+    load_checked(source, auto, unused=("pooler.",), config=config, dtype=torch.float32, device_map="meta")
     model = getattr(sentence_transformers, kind)(
         source.place,
         device=device,

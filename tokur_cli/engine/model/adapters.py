@@ -2,80 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.engine.model.errors import first_line
-from tokur_cli.engine.model.find import ADAPTER_CONFIG, Source, find_source
+from tokur_cli.engine.model.find import ADAPTER_CONFIG, ADAPTER_WEIGHTS, Source
 from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
-
-@dataclass(frozen=True)
-class Adapter:
-    """An adapter and what it is put on.
-
-    Args:
-        name: as the user typed it.
-        source: where it is.
-        base: the model that it is put on.
-    """
-
-    name: str
-    source: Source
-    base: str
-
-
-def find_adapted(
-    name: str, adapter: str | None, revision: str | None, progress: Callable[[str], None]
-) -> tuple[Source, Adapter | None]:
-    """Return where a model is and the adapter that belongs on it, if one does.
-
-    Args:
-        name: a model, or an adapter, whose config then names the model.
-        adapter: an adapter that belongs on the model; None for none but what ``name`` may be.
-        revision: of what ``name`` is.
-        progress: called with what is being done.
-
-    Raises:
-        UsageError: a revision for local files.
-        TokurError: there is no such model or adapter, or the two cannot be put together.
-    """
-    source = find_source(name, revision, progress)
-    if adapter is not None:
-        own = Adapter(adapter, find_source(adapter, None, progress), name)
-    elif not source.is_adapter:
-        return source, None
-    else:
-        config = json.loads(source.file(ADAPTER_CONFIG).read_bytes())
-        base, by_name = config.get("base_model_name_or_path"), f"-m MODEL --adapter {name} puts it on another"
-        if not base:
-            raise TokurError(f"{name} is an adapter that names no base model: {by_name}")
-        own = Adapter(name, source, base)
-        try:
-            source = find_source(base, None if Path(base).expanduser().exists() else config.get("revision"), progress)
-        except TokurError as error:
-            raise TokurError(f"{name} is an adapter on {base}: {error}; {by_name}") from error
-    if source.is_adapter or not own.source.is_adapter:
-        raise TokurError(f"{own.base} should be a whole model and {own.name} an adapter on it")
-    return source, own
-
-
-def merge_adapter(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) -> PreTrainedModel:
+def merge_adapter(model: PreTrainedModel, adapter: Source, base: Source, ids: Sequence[int]) -> PreTrainedModel:
     """Put an adapter into a model's weights; beside them, where they are quantised and would be rounded once more.
 
     Args:
         model: the base, which is changed.
-        adapter: the adapter.
+        adapter: where the adapter is.
+        base: where the base is, for messages.
         ids: a few tokens, on which the merged model is compared with the one that has the adapter beside its weights.
 
     Raises:
@@ -92,8 +38,8 @@ def merge_adapter(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) 
 
     tokens = torch.tensor([list(ids)], device=input_device(model))
     try:
-        folder = str(adapter.source.file(ADAPTER_CONFIG).parent)
-        adapter.source.file(ADAPTER_WEIGHTS)  # without which PEFT would take pickled ones, which can run code
+        folder = str(adapter.file(ADAPTER_CONFIG).parent)
+        adapter.file(ADAPTER_WEIGHTS)  # without which PEFT would take pickled ones, which can run code
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # what they warn of is looked for here
             weights: dict[str, Tensor] = load_peft_weights(folder, device="cpu")
@@ -115,18 +61,18 @@ def merge_adapter(model: PreTrainedModel, adapter: Adapter, ids: Sequence[int]) 
                 adapted: PreTrainedModel = beside.base_model.model
             else:
                 with beside.disable_adapter():
-                    base = beside(input_ids=tokens).logits.float().log_softmax(-1)
+                    without = beside(input_ids=tokens).logits.float().log_softmax(-1)
                 expected = beside(input_ids=tokens).logits.float().log_softmax(-1)
                 adapted = beside.merge_and_unload()
                 found = adapted(input_ids=tokens).logits.float().log_softmax(-1)
                 # A divergence is as the square of a distance: a quarter of the way from the base is too far
-                moved, divergence = _divergence(expected, base), _divergence(expected, found)
+                moved, divergence = _divergence(expected, without), _divergence(expected, found)
                 if not divergence <= min(tolerance(adapted.dtype), max(rounding(adapted.dtype), moved / 16)):
                     raise ValueError(f"merged, it is {divergence:.2g} nats a token from what it is beside the weights")
     except Exception as error:
         if is_out_of_memory(error):
             raise
-        raise TokurError(f"{adapter.name} can't be put into {adapter.base}: {first_line(error)}") from error
+        raise TokurError(f"{adapter.name} can't be put into {base.name}: {first_line(error)}") from error
     frozen: PreTrainedModel = adapted.eval().requires_grad_(False)
     return frozen
 

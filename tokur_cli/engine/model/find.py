@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokur_cli.engine.model.embedded import DEFAULT_MODEL, LANGUAGE, embedded_folder
 from tokur_cli.engine.model.errors import explained_errors, first_line
@@ -25,22 +26,27 @@ CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len"
 
 @dataclass(frozen=True)
 class Source:
-    """A model's place, as ``from_pretrained`` takes it.
+    """A model or an adapter, as ``from_pretrained`` takes it.
 
     Args:
+        name: what the user typed, or a config names.
         place: a folder, or a hub id.
         revision: the hub commit; None where it is none of the hub's.
-        is_adapter: whether it is an adapter on another model.
-        has_tokenizer: whether a tokenizer is among its files.
+        files: the names of its files.
     """
 
+    name: str
     place: str
     revision: str | None = None
-    is_adapter: bool = False
-    has_tokenizer: bool = True
+    files: Collection[str] = ()
+
+    @property
+    def is_adapter(self) -> bool:
+        """Whether it is an adapter on another model: transformers, too, takes the adapter where one is."""
+        return ADAPTER_CONFIG in self.files
 
     def file(self, name: str) -> Path:
-        """Return one of the model's files, fetched from the hub if need be.
+        """Return one of its files, fetched from the hub if need be.
 
         Raises:
             OSError: it has none of that name.
@@ -48,6 +54,41 @@ class Source:
         from transformers.utils.hub import cached_file
 
         return Path(str(cached_file(self.place, name, revision=self.revision)))
+
+
+def find_adapted(
+    name: str, adapter: str | None, revision: str | None, progress: Callable[[str], None]
+) -> tuple[Source, Source | None]:
+    """Return where a model is and the adapter that belongs on it, if one does.
+
+    Args:
+        name: a model, or an adapter, whose config then names the model.
+        adapter: an adapter that belongs on the model; None for none but what ``name`` may be.
+        revision: of what ``name`` is.
+        progress: called with what is being done.
+
+    Raises:
+        UsageError: a revision for local files.
+        TokurError: there is no such model or adapter, or the two cannot be put together.
+    """
+    base = find_source(name, revision, progress)
+    if adapter is not None:
+        own = find_source(adapter, None, progress)
+    elif not base.is_adapter:
+        return base, None
+    else:
+        own = base
+        config = json.loads(own.file(ADAPTER_CONFIG).read_bytes())
+        named, by_name = config.get("base_model_name_or_path"), f"-m MODEL --adapter {name} puts it on another"
+        if not named:
+            raise TokurError(f"{name} is an adapter that names no base model: {by_name}")
+        try:
+            base = find_source(named, None if Path(named).expanduser().exists() else config.get("revision"), progress)
+        except TokurError as error:
+            raise TokurError(f"{name} is an adapter on {named}: {error}; {by_name}") from error
+    if base.is_adapter or not own.is_adapter:
+        raise TokurError(f"{base.name} should be a whole model and {own.name} an adapter on it")
+    return base, own
 
 
 def find_source(name: str, revision: str | None, progress: Callable[[str], None]) -> Source:
@@ -61,11 +102,11 @@ def find_source(name: str, revision: str | None, progress: Callable[[str], None]
     if revision is not None and (name == DEFAULT_MODEL or path.exists()):
         raise UsageError(f"a revision was asked for, but {name} isn't a model on the Hugging Face hub")
     if name == DEFAULT_MODEL:
-        return Source(str(embedded_folder(LANGUAGE, progress)))
+        return Source(name, str(embedded_folder(LANGUAGE, progress)))
     if path.is_dir():
-        return Source(str(path), **_kind_of({entry.name for entry in path.iterdir()}))
+        return Source(name, str(path), None, {entry.name for entry in path.iterdir()})
     if path.is_file():
-        return Source(str(converted_gguf(path, progress)))
+        return Source(name, str(converted_gguf(path, progress)))
     with explained_errors(name):
         return _find_on_hub(name, revision, progress)
 
@@ -82,23 +123,16 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
     if not is_offline_mode():
         try:
             info = HfApi().model_info(name, revision=revision, timeout=HUB_TIMEOUT_SECONDS)
-            files = {file.rfilename for file in info.siblings or ()}
-            return Source(name, info.sha, **_kind_of(files))
+            return Source(name, name, info.sha, {file.rfilename for file in info.siblings or ()})
         except HfHubHTTPError:
             raise
         except HTTPError as error:
             progress(f"the Hugging Face hub can't be reached ({first_line(error)}); looking in its local cache")
     cached = Path(snapshot_download(name, revision=revision, local_files_only=True))
-    return Source(str(cached), cached.name, **_kind_of({entry.name for entry in cached.iterdir()}))
+    return Source(name, str(cached), cached.name, {entry.name for entry in cached.iterdir()})
 
 
-def _kind_of(files: Collection[str]) -> dict[str, Any]:
-    """Return what the names of a model's files say of its kind: transformers, too, takes the adapter where one is."""
-    is_adapter = ADAPTER_CONFIG in files
-    return {"is_adapter": is_adapter, "has_tokenizer": not is_adapter or TOKENIZER_CONFIG in files}
-
-
-def causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTrainedConfig:
+def causal_config(source: Source, trust_remote_code: bool) -> PreTrainedConfig:
     """Return a model's config; refuse models that don't predict the next token from the ones before it."""
     from transformers import AutoConfig
 
@@ -107,31 +141,31 @@ def causal_config(source: Source, name: str, trust_remote_code: bool) -> PreTrai
     )
     names = getattr(config, "architectures", None) or []
     causal = not names or any(each.endswith(CAUSAL_CLASS_ENDINGS) for each in names) or _has_own_class(config)
-    if config.is_encoder_decoder or auto_class(config) is None or not causal:
+    if config.is_encoder_decoder or not auto_classes(config) or not causal:
         what = names[0] if names else config.model_type
-        raise TokurError(f"{name} ({what}) isn't a causal language model that this transformers loads")
+        raise TokurError(f"{source.name} ({what}) isn't a causal language model that this transformers loads")
     return config
 
 
-def auto_class(config: PreTrainedConfig) -> str | None:
-    """Return which of transformers' classes loads a model for texts; None if none does."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+def auto_classes(config: PreTrainedConfig) -> list[str]:
+    """Return which of transformers' classes load a model for texts, the one for texts alone first.
 
-    if config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or _has_own_class(config):
-        return CAUSAL
-    return MULTIMODAL if multimodal_class(config) is not None else None
+    The one that takes images or sound beside texts is for models that there is no other for, and for checkpoints that
+    were saved by it, whose weights may not be named as the other wants them.
+    """
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as OF_TEXTS
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES as OF_MORE
+
+    classes = [CAUSAL] if config.model_type in OF_TEXTS or _has_own_class(config) else []
+    saved_by = next(iter(getattr(config, "architectures", None) or []), None)
+    if (of_more := OF_MORE.get(config.model_type)) is not None and (not classes or of_more == saved_by):
+        classes.append(MULTIMODAL)
+    return classes
 
 
 def _has_own_class(config: PreTrainedConfig) -> bool:
     """Tell whether a model's own Python code has a class for texts."""
     return CAUSAL in (getattr(config, "auto_map", None) or {})
-
-
-def multimodal_class(config: PreTrainedConfig) -> str | None:
-    """Return the class of models of this type that take images or sound beside texts."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES
-
-    return MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES.get(config.model_type)
 
 
 def context_length_of(config: PreTrainedConfig) -> int | None:

@@ -6,21 +6,20 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli import __version__
-from tokur_cli.engine.model.adapters import Adapter, find_adapted, merge_adapter
+from tokur_cli.engine.model.adapters import merge_adapter
 from tokur_cli.engine.model.errors import explained_errors
 from tokur_cli.engine.model.find import (
-    CAUSAL,
-    MULTIMODAL,
+    TOKENIZER_CONFIG,
     Source,
-    auto_class,
+    auto_classes,
     causal_config,
     context_length_of,
-    multimodal_class,
+    find_adapted,
 )
 from tokur_cli.engine.model.imports import import_transformers
 from tokur_cli.engine.model.place import leave_layers_on_disk, limit_kernel_caches, place_weights, resolve_dtype
@@ -29,7 +28,7 @@ from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:
     import torch
-    from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
     from tokur_cli.engine.forward.probe import Probe
 
@@ -128,15 +127,14 @@ def load_language_model(
     from tokur_cli.engine.output import Silenced
 
     limit_kernel_caches()
-    label = found.base or request.name
     # Libraries of quantised weights draw bars and banners, on standard output too, some when they first compute
     packed = hasattr(config, "quantization_config")
-    quiet = Silenced(f"the library of {label}'s weights", progress)() if packed else nullcontext()
-    with explained_errors(label), quiet:
-        model = _load(source, label, config, found.dtype, request, layers_on_disk)
+    quiet = Silenced(f"the library of {source.name}'s weights", progress)() if packed else nullcontext()
+    with explained_errors(source.name), quiet:
+        model = _load(source, config, found.dtype, request, layers_on_disk)
         multiply_unrounded(model)
         if adapter is not None:
-            model = merge_adapter(model, adapter, probe_ids(found.tokenizer))
+            model = merge_adapter(model, adapter, source, probe_ids(found.tokenizer))
         reorder_weights(model)
         return LanguageModel(**vars(found), model=model, probe=probe_model(found.name, model, found.tokenizer))
 
@@ -148,47 +146,43 @@ def describe_model(request: ModelRequest, progress: Callable[[str], None] = lamb
 
 def _find(
     request: ModelRequest, progress: Callable[[str], None]
-) -> tuple[Source, Adapter | None, PreTrainedConfig, ModelDescription]:
+) -> tuple[Source, Source | None, PreTrainedConfig, ModelDescription]:
     """Return where a model is, the adapter that belongs on it, its config, and all of it but its weights."""
     with explained_errors(request.name):
         source, adapter = find_adapted(request.name, request.adapter, request.revision, progress)
     import_transformers()
+    import transformers
+
     from tokur_cli.engine.text.chat import end_token_ids
 
-    trusted = request.trust_remote_code
-    named, owner = (adapter.name, adapter.source) if adapter else (request.name, source)
-    with explained_errors(label := adapter.base if adapter else request.name):
-        config = causal_config(source, label, trusted)
-        tokenizer = load_tokenizer(owner if owner.has_tokenizer else source, named, trusted)
+    own = adapter or source
+    auto: Any = transformers.GenerationConfig
+    with explained_errors(source.name):
+        config = causal_config(source, request.trust_remote_code)
+        generation = None
+        with suppress(OSError):  # a model without one
+            generation = auto.from_pretrained(source.place, revision=source.revision)
+        tokenizer = load_tokenizer(
+            own if own is source or TOKENIZER_CONFIG in own.files else source, own.name, request.trust_remote_code
+        )
         vocabulary_size = getattr(config.get_text_config(decoder=True), "vocab_size", None)
         if adapter and vocabulary_size is not None:  # it may bring tokens of its own
             vocabulary_size = max(vocabulary_size, len(tokenizer))
         found = ModelDescription(
-            place=str(source.place),
+            place=source.place,
             tokenizer=tokenizer,
-            name=named,
-            revision=owner.revision,
+            name=own.name,
+            revision=own.revision,
             dtype=str(resolve_dtype(request.dtype, request.device_map)).removeprefix("torch."),
             context_length=context_length_of(config),
-            end_ids=end_token_ids(_generation_config(source), config, tokenizer),
+            end_ids=end_token_ids(generation, config, tokenizer),
             vocabulary_size=vocabulary_size,
-            trust_remote_code=trusted,
-            base=adapter.base if adapter else None,
+            trust_remote_code=request.trust_remote_code,
+            base=source.name if adapter else None,
             base_revision=source.revision if adapter else None,
             quantize=request.quantize,
         )
     return source, adapter, config, found
-
-
-def _generation_config(source: Source) -> GenerationConfig | None:
-    import transformers
-
-    auto: Any = transformers.GenerationConfig
-    try:
-        config: GenerationConfig = auto.from_pretrained(source.place, revision=source.revision)
-    except OSError:  # a model without one
-        return None
-    return config
 
 
 def load_tokenizer(source: Source, name: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
@@ -209,12 +203,9 @@ def load_tokenizer(source: Source, name: str, trust_remote_code: bool = False) -
 
 
 def _load(
-    source: Source, name: str, config: PreTrainedConfig, dtype: str, request: ModelRequest, layers_on_disk: bool
+    source: Source, config: PreTrainedConfig, dtype: str, request: ModelRequest, layers_on_disk: bool
 ) -> PreTrainedModel:
-    """Load the weights.
-
-    A checkpoint whose weights are not named for the class that makes a model of texts alone is loaded into the class
-    that it was saved by.
+    """Load the weights, into the first of the classes for texts that has all of them.
 
     Raises:
         TokurError: the weights don't fit in memory, don't fit the config, or are quantised already.
@@ -224,9 +215,9 @@ def _load(
 
     from tokur_cli.engine.model.quantised import check_method, quantisation_config
 
-    quantize, packed = request.quantize, getattr(config, "quantization_config", None)
+    name, quantize, packed = source.name, request.quantize, getattr(config, "quantization_config", None)
     options: dict[str, Any] = {"dtype": getattr(torch, dtype), "trust_remote_code": request.trust_remote_code}
-    kind = auto_class(config) or CAUSAL
+    kind, *others = auto_classes(config)
     empty = None
     if packed is not None:
         if quantize is not None:
@@ -243,14 +234,13 @@ def _load(
         options |= leave_layers_on_disk(empty, elsewhere)
     else:
         options |= place_weights(request, sum(each.nbytes for each in empty.parameters()) if empty is not None else 0)
-    whole = next(iter(getattr(config, "architectures", None) or []), None)
     try:
-        model = load_checked(source, name, kind, config=config, **options)
+        model = load_checked(source, kind, config=config, **options)
     except MissingWeights:
-        if kind != CAUSAL or whole is None or whole != multimodal_class(config):
+        if not others:
             raise
-        model = load_checked(source, name, MULTIMODAL, config=config, **options)
-    if request.offload is None and not layers_on_disk and "disk" in getattr(model, "hf_device_map", {}).values():
+        model = load_checked(source, others[0], config=config, **options)
+    if request.offload_dir is None and not layers_on_disk and "disk" in getattr(model, "hf_device_map", {}).values():
         raise TokurError(
             f"{name} doesn't fit on the GPUs; use a smaller model, --dtype bfloat16, --device-map cpu or "
             "--set offload_dir"
@@ -265,14 +255,11 @@ class MissingWeights(TokurError):
     """Weights that a config asks for are not there."""
 
 
-def load_checked(
-    source: Source, name: str, kind: str, *, unused: tuple[str, ...] = (), **options: Any
-) -> PreTrainedModel:
+def load_checked(source: Source, kind: str, *, unused: tuple[str, ...] = (), **options: Any) -> PreTrainedModel:
     """Load a model by one of transformers' classes, in evaluation mode, without gradients.
 
     Args:
         source: where it is.
-        name: what the user typed.
         kind: the class.
         unused: what the names of weights begin with that may be missing, since nothing is computed with them.
         options: for ``from_pretrained``.
@@ -293,15 +280,17 @@ def load_checked(
     )
     if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
         del model  # which whoever tries another class has no room for
-        raise MissingWeights(f"{name} lacks weights that its config.json asks for: {missing[0]} and so on")
+        raise MissingWeights(f"{source.name} lacks weights that its config.json asks for: {missing[0]} and so on")
     if mismatched := sorted(report["mismatched_keys"]):
         weight, found, wanted = mismatched[0]
         raise TokurError(
-            f"the weights of {name} don't fit its config.json: {weight} has the shape {tuple(found)}, "
+            f"the weights of {source.name} don't fit its config.json: {weight} has the shape {tuple(found)}, "
             f"not {tuple(wanted)}"
         )
     if (weight := not_finite(model)) is not None:
-        raise TokurError(f"the weights of {name} are damaged: {weight} has NaN or infinite entries; get them again")
+        raise TokurError(
+            f"the weights of {source.name} are damaged: {weight} has NaN or infinite entries; get them again"
+        )
     loaded: PreTrainedModel = model.eval().requires_grad_(False)
     return loaded
 

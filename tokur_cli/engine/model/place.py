@@ -69,15 +69,14 @@ def place_weights(request: ModelRequest, weights_bytes: int) -> dict[str, Any]:
     """
     from accelerate.utils import get_max_memory
 
-    device_map, offload = request.device_map, request.offload
-    free: dict[int | str, int] = get_max_memory()
+    device_map, free = request.device_map, get_max_memory()
     room = {place: int(memory * SHARE_FOR_WEIGHTS) for place, memory in free.items()}
-    if offload is not None:
+    if request.offload_dir is not None:
         if device_map not in SPREADING:
             raise UsageError(f"--set offload_dir divides the weights, and --device-map {device_map} is one place")
-        if offload.limit is not None:
-            room = {place: min(memory, offload.limit) for place, memory in room.items()}
-        return {"device_map": device_map, "max_memory": room, "offload_folder": offload.folder}
+        if request.weights_memory is not None:
+            room = {place: min(memory, int(request.weights_memory * 2**30)) for place, memory in room.items()}
+        return {"device_map": device_map, "max_memory": room, "offload_folder": request.offload_dir}
     gpus = {place: memory for place, memory in room.items() if isinstance(place, int)}
     if device_map in SPREADING and gpus:
         roomiest = max(gpus, key=lambda index: gpus[index])

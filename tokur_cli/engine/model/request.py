@@ -13,19 +13,6 @@ _DEVICE = re.compile(r"(cpu|cuda|mps|xpu|npu|hpu|mlu|musa|sdaa|mtia|xla)(:\d+)?"
 
 
 @dataclass(frozen=True)
-class Offload:
-    """Where weights go that the devices have no room for.
-
-    Args:
-        folder: for those that main memory has none for either, if their files are not of the dtype that is wanted.
-        limit: bytes of weights on each device, and in main memory; None for what is free.
-    """
-
-    folder: str
-    limit: int | None = None
-
-
-@dataclass(frozen=True)
 class ModelRequest:
     """A causal language model, by hub id, folder, GGUF file or the embedded default's name.
 
@@ -35,7 +22,9 @@ class ModelRequest:
         quantize: ``4bit`` or ``8bit``, by which the weights are quantised while they are loaded; None leaves them.
         dtype: ``bfloat16``, ``float32``, ``float16``, or ``auto``: bfloat16 where it is fast, else float32.
         device_map: ``auto``, ``balanced``, ``balanced_low_0``, ``sequential`` or a torch device.
-        offload: where weights go that don't fit; None for nowhere.
+        offload_dir: folder for weights that devices and main memory have no room for, if their files are not of the
+            dtype that is wanted; None keeps all where they are computed with.
+        weights_memory: GiB of weights on each device, and in main memory, with ``offload_dir``; None for what is free.
         revision: a hub branch, tag or commit; only for hub ids.
         trust_remote_code: run the model's own Python code.
     """
@@ -45,7 +34,8 @@ class ModelRequest:
     quantize: str | None = None
     dtype: str = "auto"
     device_map: str = "auto"
-    offload: Offload | None = None
+    offload_dir: str | None = None
+    weights_memory: float | None = None
     revision: str | None = None
     trust_remote_code: bool = False
 
