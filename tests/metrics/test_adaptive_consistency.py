@@ -27,8 +27,8 @@ def test_posterior_of_leader_is_a_union_bound_over_the_others_and_one_unseen(vot
 def test_stopping_of_equal_answers_is_as_soon_as_may_be():
     """1 − 0.5^(n + 1) is 0.969 for n = 4, 0.984 for 5 and 0.992 for 6."""
     found = stopping([0] * 8, [0] * 8, [1.0] * 8, [10.0] * 8, 8, [0.6, 0.95, 0.98, 0.99])
-    assert {level: round(8 * of.samples.value) for level, of in found.items()} == {0.6: 4, 0.95: 4, 0.98: 5, 0.99: 6}
-    assert all(of.samples.value == of.tokens.value and of.settled.value == 1 for of in found.values())
+    assert {level: round(8 * of["samples"].value) for level, of in found.items()} == {0.6: 4, 0.95: 4, 0.98: 5, 0.99: 6}
+    assert all(of["samples"].value == of["tokens"].value and of["settled"].value == 1 for of in found.values())
 
 
 def by_hand(order, classes, right, lengths, level):
@@ -61,7 +61,13 @@ def test_stopping_gives_the_means_over_all_orders(classes):
         [by_hand(order, classes, right, lengths, 0.7) for order in itertools.permutations(range(6))], axis=0
     )
     of = stopping([0] * 6, [one if one >= 0 else None for one in classes], right, lengths, 6, [0.7], repeats=4000)[0.7]
-    found = [of.accuracy.value, of.difference.value, 210 * of.tokens.value, of.samples.value, of.settled.value]
+    found = [
+        of["accuracy"].value,
+        of["difference"].value,
+        210 * of["tokens"].value,
+        of["samples"].value,
+        of["settled"].value,
+    ]
     assert found == pytest.approx(expected, abs=0.02, rel=0.02)
 
 
@@ -86,8 +92,8 @@ def test_stopping_leads_as_surely_as_it_says_among_equally_likely_answers(answer
 
 def test_stopping_leaves_out_questions_without_labels_and_unknown_lengths_give_no_tokens():
     found = stopping([0] * 5 + [1] * 5, [0] * 10, [1.0] * 5 + [math.nan] * 5, [math.nan] * 10, 5, [0.9])[0.9]
-    assert (found.accuracy.value, found.tokens.value) == (1.0, None)
-    assert found.tokens.reason == "a response whose length is not known"
+    assert (found["accuracy"].value, found["tokens"].value) == (1.0, None)
+    assert found["tokens"].reason == "a response whose length is not known"
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 2)), max_size=12), st.sampled_from([0.6, 0.9, 0.95]))

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from tests.commands.evaluate.rows import many
 from tests.helpers import parsed, write_lines
-from tokur_cli.metrics.catalogue import METRICS, RANKING, RankingMetric, leading
+from tokur_cli.metrics.catalogue import METRICS, RANKING, Metric, leading
 from tokur_cli.metrics.ranking import acc_of
 from tokur_cli.scores.catalogue import CATALOGUE, compute_scores
 
@@ -19,10 +19,9 @@ def test_leading_metric_allows_the_labels():
 
 def test_metric_of_one_entry_has_figures_intervals_comparisons_and_a_column(monkeypatch, run_tokur, tmp_path):
     """The accuracy of the most confident fifth."""
-    metric = RankingMetric(
-        "fifth", "ACC@20", "accuracy of the most confident fifth", RANKING, of=lambda sums: acc_of(sums, 0.2)
-    )
-    monkeypatch.setitem(METRICS, "fifth", replace(metric, compared=True))
+    meaning = "accuracy of the most confident fifth"
+    metric = Metric("fifth", "ACC@20", meaning, RANKING, "ranking", lambda sums: acc_of(sums, 0.2), compared=True)
+    monkeypatch.setitem(METRICS, "fifth", metric)
     records = list(many())
     path = write_lines(tmp_path / "scored.jsonl", records)
     code, out, err = run_tokur("evaluate", path, "--versus", "ll")

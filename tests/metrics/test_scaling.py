@@ -12,13 +12,20 @@ from hypothesis import strategies as st
 
 from tests.selection.oracle import oracle_choice
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.scaling import Scaling, scaling
+from tokur_cli.metrics.scaling import Scaling
 from tokur_cli.selection.voting import Keep, Rule
 
 ALL = Keep()
 responses = st.lists(
     st.tuples(st.integers(-1, 2), st.sampled_from([0.0, 1.0, 2.0, 3.5, math.nan])), min_size=1, max_size=9
 )
+
+
+def scaling(question, classes, correct, confidences, sizes, **how):
+    """Of one run."""
+    curves = Scaling(sizes, **how)
+    curves.add(question, classes, correct, confidences)
+    return curves
 
 
 def majority(rows):
@@ -96,11 +103,11 @@ def test_scaling_draws_without_replacement_and_fairly():
 
 
 def test_scaling_over_runs_has_the_repeats_of_all():
-    runs = []
+    runs, both = [], Scaling([2, 3], repeats=3, keep=ALL)
     for seed in (4, 5):
         question, answer, right, confidence = simulated(np.random.default_rng(seed), questions=10 * seed, samples=seed)
         runs.append(scaling(question, answer, right, {"s": confidence}, [2, 3], repeats=3, keep=ALL))
-    both = Scaling.over_runs(runs)
+        both.add(question, answer, right, {"s": confidence})
     assert (both.questions, both.unlabelled, both.fewest) == (90, 0, 4)
     for way, curve in both.accuracies.items():
         assert curve == {size: runs[0].accuracies[way][size] + runs[1].accuracies[way][size] for size in (2, 3)}

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
@@ -31,30 +30,6 @@ from tokur_cli.selection.voting import majority_accuracy
 
 FEWEST = 4
 """Responses that are always drawn, where a question has so many."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """What ending early does.
-
-    Attributes:
-        accuracy: fraction of the questions whose chosen answer is correct.
-        difference: that minus the accuracy of the vote of all N.
-        tokens: tokens drawn, as a fraction of those of all N; not defined where lengths are not known.
-        samples: the same of the responses.
-        settled: fraction of the questions whose vote is settled, with N responses or fewer.
-    """
-
-    accuracy: Estimate
-    difference: Estimate
-    tokens: Estimate
-    samples: Estimate
-    settled: Estimate
-
-    @classmethod
-    def over_runs(cls, runs: Sequence[Stopped]) -> Stopped:
-        """Return what it does over several runs."""
-        return cls(*(Estimate.over_runs([getattr(run, each.name) for run in runs]) for each in fields(cls)))
 
 
 def posterior_of_leader(votes: Iterable[int]) -> float:
@@ -108,7 +83,7 @@ def stopping(
     repeats: int = 10,
     resamples: int = 1000,
     seed: int = 0,
-) -> dict[float, Stopped]:
+) -> dict[float, dict[str, Estimate]]:
     """Return for each level what ending early does to votes of at most N responses.
 
     Args:
@@ -121,6 +96,11 @@ def stopping(
         repeats: how often the responses of a question are put in a random order.
         resamples: for intervals; 0 for none.
         seed: of orders and resamples.
+
+    Returns:
+        By level the ``accuracy`` (the fraction of the questions whose chosen answer is correct); the ``difference``
+        from that of the vote of all N; the ``tokens`` and the ``samples`` drawn, as fractions of those of all N; and
+        the fraction of the questions whose vote is ``settled``, with N responses or fewer.
     """
     label, tokens = np.asarray(correct, dtype=np.float64), np.asarray(length, dtype=np.float64)
     rows = [row for row in rows_of(question) if not np.isnan(label[row]).any()]
@@ -136,30 +116,28 @@ def stopping(
                 accuracy = majority_accuracy(labels[:drawn], right[:drawn])
                 sums[level][place] += accuracy, of_all, spent[drawn - 1], spent[-1], drawn / count, settled <= count
     chosen = np.random.default_rng(seed).integers(0, len(rows), (resamples, len(rows)))
-    return {level: _estimated(sums[level] / repeats, chosen) for level in levels}
+    return {level: _estimates(sums[level] / repeats, chosen) for level in levels}
 
 
-def _estimated(means: NDArray[np.float64], chosen: NDArray[np.intp]) -> Stopped:
+def _estimates(means: NDArray[np.float64], chosen: NDArray[np.intp]) -> dict[str, Estimate]:
     """Return the figures of questions with their intervals.
 
     Args:
         means: (Q, 6) accuracies, those of all N, tokens, those of all N, fractions of samples, settled.
         chosen: (R, Q) the questions of each resample.
     """
+    accuracy, of_all, drawn, every, samples, settled = means.T
+    one = np.ones(len(means))
 
-    def of(figures: NDArray[np.float64], *, is_difference: bool = False) -> Estimate:
-        return Estimate.resampled(float(figures.mean()), figures[chosen].mean(axis=1), is_difference=is_difference)
+    def of(top: NDArray[np.float64], bottom: NDArray[np.float64] = one, *, is_difference: bool = False) -> Estimate:
+        resampled = top[chosen].sum(axis=1) / bottom[chosen].sum(axis=1)
+        return Estimate.resampled(float(top.sum() / bottom.sum()), resampled, is_difference=is_difference)
 
-    drawn, every = means[:, 2], means[:, 3]
-    tokens = Estimate(None, reason="a response whose length is not known")
-    if np.isfinite(every).all():
-        tokens = Estimate.resampled(
-            float(drawn.sum() / every.sum()), drawn[chosen].sum(axis=1) / every[chosen].sum(axis=1)
-        )
-    return Stopped(
-        accuracy=of(means[:, 0]),
-        difference=of(means[:, 0] - means[:, 1], is_difference=True),
-        tokens=tokens,
-        samples=of(means[:, 4]),
-        settled=of(means[:, 5]),
-    )
+    is_known = np.isfinite(every).all()
+    return {
+        "accuracy": of(accuracy),
+        "difference": of(accuracy - of_all, is_difference=True),
+        "tokens": of(drawn, every) if is_known else Estimate(None, reason="a response whose length is not known"),
+        "samples": of(samples),
+        "settled": of(settled),
+    }

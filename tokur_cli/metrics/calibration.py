@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tokur_cli.metrics.ranking import Floats
 
 FOLDS = 5
-BINS = 15
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A fitted p = 1 / (1 + e^−(intercept + values · weights)).
-
-    Attributes:
-        weights: (K,), of the values as they are.
-        intercept: of the same.
-    """
+    """A fitted p = 1 / (1 + e^−(intercept + values · weights)), for (N, K) values as they are; weights are (K,)."""
 
     weights: Floats
     intercept: float
@@ -33,23 +28,8 @@ class Line:
         return np.asarray(expit(self.intercept + values @ self.weights))
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """A fitted p that is linear between points and level beyond them.
-
-    Attributes:
-        points: (P, 2), values rising.
-    """
-
-    points: Floats
-
-    def predict(self, values: Floats) -> Floats:
-        """Return (N,) probabilities of (N, 1) values."""
-        return np.interp(values[:, 0], *self.points.T)
-
-
-Fit = Callable[[Floats, Floats], Line | Curve]
-"""From (N, K) values and (N,) labels in [0, 1]."""
+Fit = Callable[[Floats, Floats], Any]
+"""From (N, K) values and (N,) labels in [0, 1] to what has the method ``predict`` of ``Line``."""
 
 
 def fit_platt(values: Floats, label: Floats) -> Line:
@@ -57,8 +37,8 @@ def fit_platt(values: Floats, label: Floats) -> Line:
 
     The targets are (n₊ + 1)/(n₊ + 2) for correct and 1/(n₋ + 2) for incorrect, n₊ and n₋ the numbers of these.
     """
-    right = label.sum()
-    high, low = (right + 1) / (right + 2), 1 / (len(label) - right + 2)
+    correct = label.sum()
+    high, low = (correct + 1) / (correct + 2), 1 / (len(label) - correct + 2)
     return fit_logistic(values, label * high + (1 - label) * low, strength=np.inf)
 
 
@@ -79,8 +59,8 @@ def fit_logistic(values: Floats, label: Floats, strength: float = 1.0) -> Line:
     return Line(weights, float(model.intercept_[0] - weights @ scaler.mean_))
 
 
-def fit_isotonic(values: Floats, label: Floats, *, rising: bool = True, lowest: float | None = None) -> Curve:
-    """Fit an isotonic regression of (N, 1) values.
+def fit_isotonic(values: Floats, label: Floats, *, rising: bool = True, lowest: float | None = None) -> Any:
+    """Fit scikit-learn's isotonic regression of (N, 1) values: linear between points and level beyond them.
 
     Args:
         values: the values.
@@ -91,8 +71,8 @@ def fit_isotonic(values: Floats, label: Floats, *, rising: bool = True, lowest: 
     from sklearn.isotonic import IsotonicRegression
 
     lowest = 1 / (len(label) + 2) if lowest is None else lowest
-    model = IsotonicRegression(y_min=lowest, y_max=1 - lowest, increasing=rising).fit(values[:, 0], label)
-    return Curve(np.column_stack((model.X_thresholds_, model.y_thresholds_)).astype(np.float64))
+    model = IsotonicRegression(y_min=lowest, y_max=1 - lowest, increasing=rising, out_of_bounds="clip")
+    return model.fit(values, label)
 
 
 def held_out(values: Floats, label: Floats, fit: Fit, question: NDArray[np.generic], seed: int) -> Floats:
@@ -120,26 +100,24 @@ def held_out(values: Floats, label: Floats, fit: Fit, question: NDArray[np.gener
     return probability
 
 
-def square_errors(probability: ArrayLike, label: ArrayLike) -> Floats:
+def square_errors(probability: Floats, label: Floats) -> Floats:
     """Return (p − y)² of (N,) probabilities and labels in [0, 1], whose mean is the Brier score."""
-    return np.asarray((np.asarray(probability, dtype=np.float64) - np.asarray(label, dtype=np.float64)) ** 2)
+    return np.asarray((probability - label) ** 2)
 
 
-def ece(probability: ArrayLike, label: ArrayLike, bins: int = BINS) -> float:
-    """Return the expected calibration error Σ_b (n_b/N) |mean label − mean probability| over bins of equal width.
+def ece_terms(probability: Floats, label: Floats, bins: int = 15) -> Floats:
+    """Return (N,) numbers whose mean is the expected calibration error Σ_b (n_b/N) |mean label − mean probability|.
 
-    Args:
-        probability: (N,), in [0, 1].
-        label: (N,), in [0, 1].
-        bins: number of bins over [0, 1]; the last one includes 1.
+    They are y − p, negated where the sum of these over the record's bin is negative. The bins are of equal width over
+    [0, 1], and the last one includes 1. Probabilities and labels are (N,), in [0, 1].
     """
-    probability, label = np.asarray(probability, dtype=np.float64), np.asarray(label, dtype=np.float64)
     index = np.minimum((probability * bins).astype(np.intp), bins - 1)
-    return float(np.abs(np.bincount(index, weights=label - probability)).sum() / len(label))
+    above = np.bincount(index, weights=label - probability, minlength=bins)
+    return np.asarray((label - probability) * np.sign(above)[index])
 
 
-def log_losses(probability: ArrayLike, label: ArrayLike) -> Floats:
+def log_losses(probability: Floats, label: Floats) -> Floats:
     """Return −y log p − (1 − y) log(1 − p), (N,) in nats; p is kept a rounding error from 0 and 1."""
-    least = np.finfo(np.float64).eps
-    p, y = np.clip(np.asarray(probability, dtype=np.float64), least, 1 - least), np.asarray(label, dtype=np.float64)
-    return np.asarray(-y * np.log(p) - (1 - y) * np.log1p(-p))
+    rounding = np.finfo(np.float64).eps
+    p = np.clip(probability, rounding, 1 - rounding)
+    return np.asarray(-label * np.log(p) - (1 - label) * np.log1p(-p))

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
-from tokur_cli.metrics.calibration import ece, log_losses, square_errors
-from tokur_cli.metrics.ranking import (
-    Floats,
-    Sums,
-    acc_of,
-    auprc_of,
-    aurc_of,
-    auroc_at_length_of,
-    auroc_of,
-    prr_of,
-)
+from tokur_cli.metrics.calibration import ece_terms, log_losses, square_errors
+from tokur_cli.metrics.ranking import acc_of, auprc_of, aurc_of, auroc_at_length_of, auroc_of, prr_of
 from tokur_cli.metrics.spans import hit, within
 
 RANKING = "How well each score ranks correct above incorrect"
@@ -28,73 +19,45 @@ REJECTION = "Rejection and calibration"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure of how well a score tells correct from incorrect; one of the kinds below.
+    """A figure of how well a score tells correct from incorrect.
 
     Attributes:
         name: what JSON calls it.
         title: what tables and messages call it.
         meaning: what it says, in a few words, for the help.
         table: the title of the table that shows it.
+        kind: ``ranking``: of the order of the confidences; ``probability``: of probabilities of being correct, those
+            that the score is, else those that it is calibrated to; ``spans``: of a response's spans, and the mean over
+            responses.
+        of: ``ranking``: from ``Sums`` under R sets of weights to (R,) values; ``probability``: from (N,) probabilities
+            and labels to the (N,) losses whose mean it is; ``spans``: from the (S,) labels and confidences of a
+            response's spans to a value. NaN where it is not defined.
         better: which values are the better ones.
         unit: a fraction is shown in percent.
         has_interval: whether it is resampled, for intervals and comparisons.
         compared: whether the table of differences from a baseline shows it.
         chance: what a score without information gets, if that is the same for any records. The first such metric that
             the labels allow leads: groups are compared by it, and tables of differences begin with it.
+        graded: whether it is defined for labels between correct and incorrect, too.
+        by_length: whether it needs the records' lengths.
+        calibrates: whether it is computed of calibrated probabilities, too.
     """
 
     name: str
     title: str
     meaning: str
     table: str
+    kind: Literal["ranking", "probability", "spans"]
+    of: Callable[..., Any]
     _: KW_ONLY
     better: Literal["higher", "lower"] = "higher"
     unit: Literal["%", "nats"] = "%"
     has_interval: bool = True
     compared: bool = False
     chance: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RankingMetric(Metric):
-    """A metric of the order of the confidences.
-
-    Attributes:
-        of: from sums over records under R sets of weights to (R,) values, NaN where it is not defined.
-        graded: whether it is defined for labels between correct and incorrect, too.
-        by_length: whether it needs the records' lengths.
-    """
-
-    _: KW_ONLY
-    of: Callable[[Sums], Floats]
     graded: bool = True
     by_length: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ProbabilityMetric(Metric):
-    """A metric of probabilities of being correct: those that the score is, else those that it is calibrated to.
-
-    Attributes:
-        of: from (N,) probabilities and labels to the (N,) losses whose mean it is, or without intervals to the figure.
-        calibrates: whether it is computed of calibrated probabilities, too.
-    """
-
-    _: KW_ONLY
-    of: Callable[[Floats, Floats], Floats | float]
     calibrates: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class SpanMetric(Metric):
-    """A metric of the spans of single responses, and the mean over these.
-
-    Attributes:
-        of: from the (S,) labels and confidences of a response's spans to a value, NaN where it is not defined.
-    """
-
-    _: KW_ONLY
-    of: Callable[[Floats, Floats], float]
 
 
 _RANKED = "correct ranked above incorrect"
@@ -102,29 +65,29 @@ _REJECTED = "answering only when confident"
 _CALIBRATED = "the confidence as a probability, calibrated on other questions"
 _HIT = "the first incorrect span among the K least certain of its response"
 
-_ALL: tuple[Metric, ...] = (
-    RankingMetric("auroc", "AUROC", _RANKED, RANKING, of=auroc_of, graded=False, chance=0.5),
-    RankingMetric("auprc", "AUPRC", _RANKED, RANKING, of=auprc_of, graded=False, compared=True),
-    RankingMetric("acc", "ACC*", "accuracy of the more confident half", RANKING, of=acc_of, compared=True),
-    RankingMetric(
-        "auroc_at_length", "AUROC@length", "AUROC of the pairs within a fifth of the lengths", AT_LENGTH,
-        of=auroc_at_length_of, graded=False, by_length=True, compared=True,
+_ALL = (
+    Metric("auroc", "AUROC", _RANKED, RANKING, "ranking", auroc_of, graded=False, chance=0.5),
+    Metric("auprc", "AUPRC", _RANKED, RANKING, "ranking", auprc_of, graded=False, compared=True),
+    Metric("acc", "ACC*", "accuracy of the more confident half", RANKING, "ranking", acc_of, compared=True),
+    Metric(
+        "auroc_at_length", "AUROC@length", "AUROC of the pairs within a fifth of the lengths", AT_LENGTH, "ranking",
+        auroc_at_length_of, graded=False, by_length=True, compared=True,
     ),
-    SpanMetric(
-        "within", "AUROC within", "an incorrect span less certain than a correct one of its response", WITHIN,
-        of=within, compared=True,
+    Metric(
+        "within", "AUROC within", "an incorrect span less certain than a correct one of its response", WITHIN, "spans",
+        within, compared=True,
     ),
-    SpanMetric("hit1", "hit@1", _HIT, WITHIN, of=partial(hit, most=1)),
-    SpanMetric("hit3", "hit@3", _HIT, WITHIN, of=partial(hit, most=3)),
-    RankingMetric("aurc", "AURC", _REJECTED, REJECTION, of=aurc_of, better="lower"),
-    RankingMetric("prr", "PRR", _REJECTED, REJECTION, of=prr_of, chance=0.0),
-    ProbabilityMetric("brier", "Brier", _CALIBRATED, REJECTION, of=square_errors, better="lower"),
-    ProbabilityMetric(
-        "ece", "ECE", _CALIBRATED, REJECTION, of=ece, better="lower",
+    Metric("hit1", "hit@1", _HIT, WITHIN, "spans", partial(hit, most=1)),
+    Metric("hit3", "hit@3", _HIT, WITHIN, "spans", partial(hit, most=3)),
+    Metric("aurc", "AURC", _REJECTED, REJECTION, "ranking", aurc_of, better="lower"),
+    Metric("prr", "PRR", _REJECTED, REJECTION, "ranking", prr_of, chance=0.0),
+    Metric("brier", "Brier", _CALIBRATED, REJECTION, "probability", square_errors, better="lower"),
+    Metric(
+        "ece", "ECE", _CALIBRATED, REJECTION, "probability", ece_terms, better="lower",
         has_interval=False,  # resampling adds to its bias, so that its interval would mislead
     ),
-    ProbabilityMetric(
-        "log_loss", "log loss", "of scores that are probabilities, in nats", REJECTION, of=log_losses,
+    Metric(
+        "log_loss", "log loss", "of scores that are probabilities, in nats", REJECTION, "probability", log_losses,
         better="lower", unit="nats", compared=True,
         calibrates=False,  # what isotonic regression calls impossible may happen
     ),
@@ -134,21 +97,13 @@ METRICS = {metric.name: metric for metric in _ALL}
 
 
 def leading(*, is_binary: bool) -> Metric:
-    """Return the metric that leads, see ``Metric.chance``.
-
-    Args:
-        is_binary: whether all labels are correct or incorrect, not graded in between.
-    """
-    return next(
-        metric
-        for metric in METRICS.values()
-        if metric.chance is not None and isinstance(metric, RankingMetric) and (is_binary or metric.graded)
-    )
+    """Return the metric that leads, see ``Metric.chance``, where all labels are correct or incorrect, or graded."""
+    return next(metric for metric in METRICS.values() if metric.chance is not None and (is_binary or metric.graded))
 
 
 def explained(*, of_spans: bool) -> str:
     """Return what the metrics say, those of spans within their responses or the others, in sentences."""
-    chosen = [metric for metric in METRICS.values() if isinstance(metric, SpanMetric) == of_spans]
+    chosen = [metric for metric in METRICS.values() if (metric.kind == "spans") == of_spans]
     titles: dict[str, list[str]] = {}
     for metric in chosen:
         titles.setdefault(metric.meaning, []).append(metric.title)

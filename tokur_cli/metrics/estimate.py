@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from tokur_cli.metrics.ranking import Floats
-
-Verdict = Literal["better than", "worse than", "no clear difference from"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +35,16 @@ class Estimate:
 
     @classmethod
     def resampled(cls, value: float, drawn: Floats, *, is_difference: bool = False) -> Estimate:
-        """Return a value with its interval from resampled ones (R,), and a difference with its p-value, too."""
-        if not np.isfinite(drawn).any():
+        """Return a value with its percentile interval of resampled ones (R,), NaN left out, and the p of a difference.
+
+        p is twice the smaller fraction of resampled differences on either side of 0, in [2/(R + 1), 1].
+        """
+        known = drawn[np.isfinite(drawn)]
+        if not len(known):
             return cls(value)
-        return cls(value, *interval(drawn), two_sided_p(drawn) if is_difference else None)
+        low, high = map(float, np.quantile(known, [0.025, 0.975]))
+        fewer = min((known <= 0).sum(), (known >= 0).sum())
+        return cls(value, low, high, float(min(1.0, 2 * (fewer + 1) / (len(known) + 1))) if is_difference else None)
 
     @classmethod
     def mean(cls, values: Sequence[float]) -> Estimate:
@@ -52,16 +56,8 @@ class Estimate:
             std = 0.0  # rounding in the mean must not show
         return cls(float(np.mean(values)), std=std, values=tuple(values))
 
-    @classmethod
-    def over_runs(cls, runs: Sequence[Estimate]) -> Estimate:
-        """Return the only run's estimate, or the mean over the runs in which it is defined."""
-        if len(runs) == 1:
-            return runs[0]
-        mean = cls.mean([run.value for run in runs if run.value is not None])
-        return mean if mean.values or not runs else cls(None, reason=runs[0].reason)
-
     @property
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> str | None:
         """What a difference says where higher is better, by whether its interval holds 0; None without an interval."""
         if self.low is None or self.high is None:
             return None
@@ -73,21 +69,31 @@ class Estimate:
         return {"value": self.value, **{name: value for name, value in named.items() if value not in (None, ())}}
 
 
-def interval(values: Floats) -> tuple[float, float]:
-    """Return the 95 % percentile interval of resampled values (R,): their 0.025 and 0.975 quantiles, NaN left out."""
-    low, high = np.nanquantile(values, [0.025, 0.975])
-    return float(low), float(high)
+def over_runs(runs: Sequence[Any]) -> Any:
+    """Return the only run's figures, or what several runs give together.
 
-
-def two_sided_p(differences: Floats) -> float:
-    """Return the p-value of no difference: twice the smaller part of resampled differences on either side of 0.
+    Estimates become the mean over the runs in which they are defined, counts are summed, a flag holds where it holds in
+    all, and what is said in words of a single run is not said of several.
 
     Args:
-        differences: (R,), NaN left out.
-
-    Returns:
-        A number in [2/(R + 1), 1].
+        runs: all of one kind: an estimate, a count, a flag, words, or a mapping or dataclass of these; a key that some
+            runs lack is of the others.
     """
-    known = differences[np.isfinite(differences)]
-    below, above = (known <= 0).sum(), (known >= 0).sum()
-    return float(min(1.0, 2 * (min(below, above) + 1) / (len(known) + 1)))
+    first = runs[0]
+    if len(runs) == 1:
+        return first
+    if isinstance(first, Estimate):
+        mean = Estimate.mean([run.value for run in runs if run.value is not None])
+        return mean if mean.values else Estimate(None, reason=first.reason)
+    if isinstance(first, bool):
+        return all(runs)
+    if isinstance(first, int):
+        return sum(runs)
+    if isinstance(first, Mapping):
+        names = dict.fromkeys(name for run in runs for name in run)
+        return {name: over_runs([run[name] for run in runs if name in run]) for name in names}
+    if is_dataclass(first) and not isinstance(first, type):
+        return replace(
+            first, **{each.name: over_runs([getattr(run, each.name) for run in runs]) for each in fields(first)}
+        )
+    return None

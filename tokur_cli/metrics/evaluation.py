@@ -6,8 +6,8 @@ counted; nothing is imputed. A metric that is not defined is None with the reaso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tokur_cli.metrics.calibration import FOLDS, fit_isotonic, held_out
-from tokur_cli.metrics.catalogue import METRICS, Metric, ProbabilityMetric, RankingMetric, SpanMetric
+from tokur_cli.metrics.catalogue import METRICS, Metric
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.ranking import Floats, Indices, Ranking, draws, length_strata, ratio
 from tokur_cli.metrics.scaling import rows_of
@@ -60,23 +60,7 @@ class ScoreResult:
     records: int
     missing: int
     metrics: dict[str, Estimate]
-    differences: dict[str, dict[str, Estimate]] = field(default_factory=dict)
-
-    @classmethod
-    def over_runs(cls, runs: Sequence[ScoreResult]) -> ScoreResult:
-        """Return what the score achieves over several runs."""
-        baselines = dict.fromkeys(name for run in runs for name in run.differences)
-        return cls(
-            sum(run.records for run in runs),
-            sum(run.missing for run in runs),
-            _over_runs([run.metrics for run in runs]),
-            {name: _over_runs([run.differences.get(name, {}) for run in runs]) for name in baselines},
-        )
-
-
-def _over_runs(runs: Sequence[Mapping[str, Estimate]]) -> dict[str, Estimate]:
-    names = dict.fromkeys(name for run in runs for name in run)
-    return {name: Estimate.over_runs([run[name] for run in runs if name in run]) for name in names}
+    differences: dict[str, dict[str, Estimate]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +86,6 @@ class Evaluation:
     scores: dict[str, ScoreResult]
     undecided: str | None = None
     runs: int = 1
-
-    @classmethod
-    def over_runs(cls, runs: Sequence[Evaluation]) -> Evaluation:
-        """Return the only run's evaluation, or that of several runs with the same scores."""
-        if len(runs) == 1:
-            return runs[0]
-        names = runs[0].scores if runs else ()
-        return cls(
-            sum(run.records for run in runs),
-            sum(run.questions for run in runs),
-            sum(run.unlabelled for run in runs),
-            Estimate.over_runs([run.accuracy for run in runs]),
-            all(run.is_binary for run in runs),
-            {name: ScoreResult.over_runs([run.scores[name] for run in runs]) for name in names},
-            runs=len(runs),
-        )
 
 
 def evaluate_scores(
@@ -145,10 +113,9 @@ def evaluate_scores(
     """
     label = np.asarray(label, dtype=np.float64)
     labelled = np.isfinite(label)
-    known = label[labelled]
     question = np.arange(len(label)) if cluster is None else np.asarray(cluster)
     stratum = None if length is None else length_strata(np.asarray(length, dtype=np.float64)[labelled])
-    run = _Run(known, question[labelled], stratum, plan)
+    run = _Run(label[labelled], question[labelled], stratum, plan)
     scores = {}
     for name, values in confidences.items():
         confidence = np.asarray(values, dtype=np.float64)
@@ -156,25 +123,17 @@ def evaluate_scores(
         if response is not None:
             of_spans = _of_spans(label, confidence, response)
             scores[name].losses.update({metric: of[labelled] for metric, of in of_spans.items()})
-    return Evaluation(
-        len(known),
-        len(np.unique(run.cluster)),
-        int((~labelled).sum()),
-        Estimate(float(known.mean()) if len(known) else None),
-        _is_binary(known),
-        run.results(scores),
-        run.undecided(),
-    )
+    return run.evaluation(scores, int((~labelled).sum()))
 
 
 def _of_spans(label: Floats, confidence: Floats, response: ArrayLike) -> dict[str, Floats]:
     """Return (N,) metrics of spans within their responses: at the first labelled one of each, NaN at the others."""
-    metrics = {name: metric for name, metric in METRICS.items() if isinstance(metric, SpanMetric)}
-    found = {name: np.full(len(label), np.nan) for name in metrics}
+    metrics = [metric for metric in METRICS.values() if metric.kind == "spans"]
+    found = {metric.name: np.full(len(label), np.nan) for metric in metrics}
     for row in rows_of(response):
         if len(known := row[np.isfinite(label[row])]):
-            for name, metric in metrics.items():
-                found[name][known[0]] = metric.of(label[row], confidence[row])
+            for metric in metrics:
+                found[metric.name][known[0]] = metric.of(label[row], confidence[row])
     return found
 
 
@@ -185,21 +144,21 @@ class _Score:
     Attributes:
         confidence: (N,), NaN where a record has none.
         losses: by metric (N,) numbers whose mean, NaN left out, is that metric.
-        others: metrics that are not resampled.
     """
 
     confidence: Floats
-    losses: dict[str, Floats] = field(default_factory=dict)
-    others: dict[str, Estimate] = field(default_factory=dict)
+    losses: dict[str, Floats]
+
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """Whether each record has the score, (N,)."""
+        return np.isfinite(self.confidence)
 
     def beside(self, other: _Score) -> _Score:
         """Return the score of the records that another one has, too."""
-        losses = {
-            metric: np.where(np.isfinite(other.losses[metric]), loss, np.nan)
-            for metric, loss in self.losses.items()
-            if metric in other.losses
-        }
-        return _Score(np.where(np.isfinite(other.confidence), self.confidence, np.nan), losses)
+        both = [name for name in self.losses if name in other.losses]
+        losses = {name: np.where(np.isfinite(other.losses[name]), self.losses[name], np.nan) for name in both}
+        return _Score(np.where(other.held, self.confidence, np.nan), losses)
 
 
 class _Figures(NamedTuple):
@@ -207,6 +166,17 @@ class _Figures(NamedTuple):
 
     values: dict[str, float]
     drawn: dict[str, Floats]
+
+    def minus(self, baseline: _Figures) -> dict[str, Estimate]:
+        """Return the paired differences from a baseline in every metric that both have, in the metrics' order."""
+        found = {}
+        for metric in METRICS:
+            if metric in self.drawn and metric in baseline.drawn:
+                value = self.values[metric] - baseline.values[metric]
+                drawn = self.drawn[metric] - baseline.drawn[metric]
+                if np.isfinite(value) and np.isfinite(drawn).any():
+                    found[metric] = Estimate.resampled(value, drawn, is_difference=True)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,64 +197,53 @@ class _Run:
 
     def score(self, confidence: Floats, *, is_probability: bool) -> _Score:
         """Return the records by a score, calibrated where there are questions enough."""
-        held = np.isfinite(confidence)
-        probability = np.where(held, confidence, np.nan)
-        found = _Score(probability)
-        questions = self.cluster[held]
-        is_enough = len(np.unique(questions)) >= 2 * FOLDS
-        if is_enough and not is_probability:
-            fit = partial(fit_isotonic, lowest=0.0)
-            probability = np.full(len(confidence), np.nan)
-            probability[held] = held_out(confidence[held, None], self.label[held], fit, questions, self.plan.seed)
+        found = _Score(np.where(np.isfinite(confidence), confidence, np.nan), {})
+        probability, held = found.confidence, found.held
+        if not is_probability:
+            probability, questions = np.full(len(held), np.nan), self.cluster[held]
+            if len(np.unique(questions)) >= 2 * FOLDS:
+                fit = partial(fit_isotonic, lowest=0.0)
+                probability[held] = held_out(confidence[held, None], self.label[held], fit, questions, self.plan.seed)
+        known = np.isfinite(probability)
         for name, metric in METRICS.items():
-            if isinstance(metric, ProbabilityMetric) and (metric.calibrates or is_probability):
-                if not is_enough and not is_probability:
-                    found.others[name] = Estimate(None, reason=f"fewer than {2 * FOLDS} questions to calibrate on")
-                elif metric.has_interval:
-                    found.losses[name] = np.asarray(metric.of(probability, self.label))
-                elif len(questions):
-                    found.others[name] = Estimate(float(np.mean(metric.of(probability[held], self.label[held]))))
+            if metric.kind == "probability" and (metric.calibrates or is_probability):
+                found.losses[name] = np.full(len(known), np.nan)
+                found.losses[name][known] = metric.of(probability[known], self.label[known])
         return found
 
-    def results(self, scores: Mapping[str, _Score]) -> dict[str, ScoreResult]:
-        """Return what each score achieves."""
+    def evaluation(self, scores: Mapping[str, _Score], unlabelled: int) -> Evaluation:
+        """Return what each score achieves, in a run with so many more records that have no label."""
         figures = self._figures(scores)
         results = {}
         for name, score in scores.items():
             differences = {}
             for other in self.plan.baselines:
                 if other != name and other in figures and figures[other].drawn:
-                    own, baseline = figures[name], figures[other]
-                    if (np.isfinite(score.confidence) != np.isfinite(scores[other].confidence)).any():
-                        pair = {name: score.beside(scores[other]), other: scores[other].beside(score)}
-                        own, baseline = self._figures(pair).values()
-                    differences[other] = _differences(own, baseline)
-            count = int(np.isfinite(score.confidence).sum())
+                    pair = [figures[name], figures[other]]
+                    if (score.held != scores[other].held).any():
+                        both = {name: score.beside(scores[other]), other: scores[other].beside(score)}
+                        pair = [*self._figures(both).values()]
+                    differences[other] = pair[0].minus(pair[1])
+            count = int(score.held.sum())
             metrics = self._estimates(score, figures[name])
             results[name] = ScoreResult(count, len(self.label) - count, metrics, differences)
-        return results
-
-    def undecided(self) -> str | None:
-        """Return why scores are not told apart, if so: resamples of few correct or incorrect labels are too alike."""
-        if not _is_binary(self.label):
-            return None
+        accuracy = Estimate(float(self.label.mean()) if len(self.label) else None)
+        questions, is_binary = len(np.unique(self.cluster)), _is_binary(self.label)
+        # Resamples of few correct or incorrect labels are too alike to tell scores apart
         fewest = min(len(np.unique(self.cluster[self.label == value])) for value in (0, 1))
-        return (
-            f"fewer than {FEWEST} questions have a correct response, or an incorrect one" if fewest < FEWEST else None
-        )
+        undecided = None
+        if is_binary and fewest < FEWEST:
+            undecided = f"fewer than {FEWEST} questions have a correct response, or an incorrect one"
+        return Evaluation(len(self.label), questions, unlabelled, accuracy, is_binary, results, undecided)
 
     def _estimates(self, score: _Score, figures: _Figures) -> dict[str, Estimate]:
         """Return a score's figures with their intervals, or why they are not defined, in the order of the metrics."""
         found = {}
         for name, metric in METRICS.items():
-            if name in score.others:
-                found[name] = score.others[name]
-            elif name in figures.values:
-                value = figures.values[name]
-                if np.isnan(value):
-                    found[name] = Estimate(None, reason=self._undefined(metric, np.isfinite(score.confidence)))
-                else:
-                    found[name] = Estimate.resampled(value, figures.drawn.get(name, np.empty(0)))
+            if name in figures.values:
+                found[name] = Estimate.resampled(figures.values[name], figures.drawn.get(name, np.empty(0)))
+                if np.isnan(figures.values[name]):
+                    found[name] = Estimate(None, reason=self._undefined(metric, score.held))
         return found
 
     def _undefined(self, metric: Metric, held: NDArray[np.bool_]) -> str:
@@ -292,7 +251,9 @@ class _Run:
         label = self.label[held]
         if not len(label):
             return "no record has this score"
-        if isinstance(metric, SpanMetric):
+        if metric.kind == "probability":
+            return f"fewer than {2 * FOLDS} questions to calibrate on"
+        if metric.kind == "spans":
             return "no response has an incorrect span beside another one"
         if (label == label[0]).all():
             return f"all {len(label)} records have the label {label[0]:g}"
@@ -305,10 +266,10 @@ class _Run:
     def _figures(self, scores: Mapping[str, _Score]) -> dict[str, _Figures]:
         """Return the figures of scores under the same resamples, which draw whole questions with replacement."""
         ones = np.ones((1, len(self.label)))
-        exact = {name: self._metrics(score, None)(ones) for name, score in scores.items()}
-        found = {
-            name: _Figures({metric: float(value[0]) for metric, value in of.items()}, {}) for name, of in exact.items()
-        }
+        found = {}
+        for name, score in scores.items():
+            exact = self._metrics(score, None)(ones)
+            found[name] = _Figures({metric: float(value[0]) for metric, value in exact.items()}, {})
         if not self.plan.bootstrap or len(np.unique(self.cluster)) < 2:
             return found
         merged = {name: self._metrics(score, MOST_GROUPS) for name, score in scores.items()}
@@ -318,41 +279,27 @@ class _Run:
                 chunks[name].append(of(weight))
         for name, of in merged.items():
             for metric, value in of(ones).items():
-                drawn = np.concatenate([chunk[metric] for chunk in chunks[name]])
-                found[name].drawn[metric] = drawn + (exact[name][metric] - value)
+                if METRICS[metric].has_interval:
+                    drawn = np.concatenate([chunk[metric] for chunk in chunks[name]])
+                    found[name].drawn[metric] = drawn + (found[name].values[metric] - value)
         return found
 
     def _metrics(self, score: _Score, most_groups: int | None) -> Callable[[Floats], dict[str, Floats]]:
         """Return what gives of (R, N) weights (R,) values of each metric, NaN where one is not defined."""
-        held = np.flatnonzero(np.isfinite(score.confidence))
-        label, stratum = self.label[held], None if self.stratum is None else self.stratum[held]
-        ranking = Ranking(score.confidence[held], label, stratum, most_groups)
-        has_classes = np.array_equal(np.unique(label), (0.0, 1.0))
+        ranking = Ranking(score.confidence, self.label, self.stratum, most_groups)
+        labels = np.unique(self.label[score.held])
         losses = np.array([*score.losses.values()]).reshape(len(score.losses), len(self.label)).T  # (N, L)
         known, losses = np.isfinite(losses).astype(np.float64), np.nan_to_num(losses)
 
         def of(weight: Floats) -> dict[str, Floats]:
-            sums = ranking.sums(weight if len(held) == len(self.label) else weight[:, held])
-            found = {}
+            sums, found = ranking.sums(weight), {}
             for name, metric in METRICS.items():
-                if isinstance(metric, RankingMetric) and (stratum is not None or not metric.by_length):
-                    is_defined = len(held) and (metric.graded or has_classes)
+                if metric.kind == "ranking" and (self.stratum is not None or not metric.by_length):
+                    is_defined = len(labels) if metric.graded else np.array_equal(labels, (0.0, 1.0))
                     found[name] = metric.of(sums) if is_defined else np.full(len(weight), np.nan)
             return found | dict(zip(score.losses, ratio(weight @ losses, weight @ known).T, strict=True))
 
         return of
-
-
-def _differences(own: _Figures, baseline: _Figures) -> dict[str, Estimate]:
-    """Return a score's paired differences from a baseline in every metric that both have, in the metrics' order."""
-    found = {}
-    for metric in METRICS:
-        if metric in own.drawn and metric in baseline.drawn:
-            value = own.values[metric] - baseline.values[metric]
-            drawn = own.drawn[metric] - baseline.drawn[metric]
-            if np.isfinite(value) and np.isfinite(drawn).any():
-                found[metric] = Estimate.resampled(value, drawn, is_difference=True)
-    return found
 
 
 def _is_binary(label: Floats) -> bool:

@@ -45,10 +45,10 @@ class Sums:
 
 
 class Ranking:
-    """N records in the order of their confidence.
+    """Records in the order of their confidence.
 
     Args:
-        confidence: (N,), finite, higher is better.
+        confidence: (N,), higher is better, NaN for a record that is left out.
         label: (N,), in [0, 1].
         stratum: (N,) number of each record's stratum, -1 for none; None for no strata.
         most_groups: neighbours are merged into this many groups of about equal size, where there are more.
@@ -59,15 +59,16 @@ class Ranking:
     ) -> None:
         from scipy.sparse import csr_array, hstack
 
-        every = np.arange(len(label))
-        rankings = [(confidence, every), (label, every)]
+        held = np.isfinite(confidence)
+        orders = [(confidence, held), (label, held)]
         if stratum is not None:
-            rankings += [(confidence, np.flatnonzero(stratum == number)) for number in range(LENGTH_STRATA)]
-        tables: list[Any] = []
-        for values, those in rankings:
-            group = _groups(-values[those], most_groups)
+            orders += [(confidence, held & (stratum == number)) for number in range(LENGTH_STRATA)]
+        tables: list[Any] = []  # of records and groups: of each order the records, and their labels
+        for values, chosen in orders:
+            rows = np.flatnonzero(chosen)
+            group = _groups(-values[rows], most_groups)
             shape = (len(label), int(group.max(initial=-1)) + 1)
-            tables += [csr_array((of, (those, group)), shape=shape) for of in (np.ones(len(those)), label[those])]
+            tables += [csr_array((of, (rows, group)), shape=shape) for of in (np.ones(len(rows)), label[rows])]
         self._table = hstack(tables, format="csr")
         self._ends = np.cumsum([table.shape[1] for table in tables])[:-1]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,87 +20,73 @@ from tokur_cli.selection.voting import Keep, Method, Rule, choose, majority_accu
 VOTES: tuple[Method, ...] = ("maj", "wbon")
 
 
-@dataclass(frozen=True, slots=True)
 class Scaling:
-    """The accuracy of each way to choose from N responses per question, and what it is computed on.
+    """The accuracy of each way to choose from N responses per question, in one run or over several.
+
+    Args:
+        sizes: the values of N.
+        repeats: how often N responses are drawn.
+        keep: how many of the N are kept by their confidence.
+        seed: of the draws; they do not depend on the scores.
 
     Attributes:
-        accuracies: one per repeat; by score (None for the methods that need none) and method (``maj``, ``wbon``,
-            ``majority``, ``pass@1`` or ``pass@n``), then by N. A score that no drawn response has chooses nothing.
+        accuracies: one per repeat and run; by score (None for the methods that need none) and method (``maj``,
+            ``wbon``, ``majority``, ``pass@1`` or ``pass@n``), then by N. A score that no drawn response has chooses
+            nothing.
         questions: how many questions count, summed over runs.
         unlabelled: questions left out because a response has no label.
         fewest: the smallest number of responses that a question has; a question with fewer than N gives all it has.
     """
 
-    accuracies: dict[tuple[str | None, str], dict[int, list[float]]]
-    questions: int
-    unlabelled: int
-    fewest: int
+    def __init__(self, sizes: Sequence[int], *, repeats: int = 10, keep: Keep, seed: int = 0) -> None:
+        self._sizes, self._repeats, self._seed = sizes, repeats, seed
+        self._rules = [Rule(method, keep) for method in VOTES]
+        self.accuracies: dict[tuple[str | None, str], dict[int, list[float]]] = {}
+        self.questions = self.unlabelled = self.fewest = 0
 
-    @classmethod
-    def over_runs(cls, runs: Sequence[Scaling]) -> Scaling:
-        """Return the scaling with the repeats of all runs together."""
-        accuracies: dict[tuple[str | None, str], dict[int, list[float]]] = {}
-        for run in runs:
-            for way, curve in run.accuracies.items():
-                for size, values in curve.items():
-                    accuracies.setdefault(way, {}).setdefault(size, []).extend(values)
-        fewest = min((run.fewest for run in runs if run.questions), default=0)
-        return cls(accuracies, sum(run.questions for run in runs), sum(run.unlabelled for run in runs), fewest)
+    def add(
+        self,
+        question: ArrayLike,
+        classes: Sequence[Hashable],
+        correct: ArrayLike,
+        confidences: Mapping[str, ArrayLike],
+    ) -> None:
+        """Take in a run of R responses.
+
+        Args:
+            question: (R,) which question each belongs to; a question's responses in order of their sample.
+            classes: (R,) the answer's class among those of its question; None for no answer.
+            correct: (R,) 1 or 0, NaN where that is not known.
+            confidences: for each score (R,), not finite where a response has none.
+        """
+        label, every = np.asarray(correct, dtype=np.float64), rows_of(question)
+        rows = [row for row in every if not np.isnan(label[row]).any()]
+        self.questions, self.unlabelled = self.questions + len(rows), self.unlabelled + len(every) - len(rows)
+        if not rows:
+            return
+        width, fewest = max(map(len, every)), min(map(len, rows))
+        self.fewest = min(self.fewest or fewest, fewest)
+        right, scores = label.tolist(), {name: _known(values) for name, values in confidences.items()}
+        for size, repeat in itertools.product(self._sizes, range(self._repeats)):
+            chances = np.random.default_rng((self._seed, size, repeat)).random((len(rows), width))
+            of_draw: dict[tuple[str | None, str], list[float | None]] = {}
+            for row, chance in zip(rows, chances, strict=True):
+                places = np.sort(row[np.argsort(chance[: len(row)])[:size]]).tolist()
+                labels, those = [classes[place] for place in places], [right[place] for place in places]
+                of_draw.setdefault((None, "pass@1"), []).append(math.fsum(those) / len(those))
+                of_draw.setdefault((None, "pass@n"), []).append(max(those))
+                of_draw.setdefault((None, "majority"), []).append(majority_accuracy(labels, those))
+                for (name, values), rule in itertools.product(scores.items(), self._rules):
+                    choice = choose([values[place] for place in places], labels, rule)
+                    of_draw.setdefault((name, rule.method), []).append(None if choice is None else those[choice.chosen])
+            for way, found in of_draw.items():
+                if any(accuracy is not None for accuracy in found):
+                    accuracy = math.fsum(accuracy or 0.0 for accuracy in found) / len(rows)
+                    self.accuracies.setdefault(way, {}).setdefault(size, []).append(accuracy)
 
     def point(self, score: str | None, method: str, size: int) -> Estimate:
         """Return the mean accuracy among N = ``size`` responses, undefined where nothing was chosen."""
         return Estimate.mean(self.accuracies.get((score, method), {}).get(size, ()))
-
-
-def scaling(
-    question: ArrayLike,
-    classes: Sequence[Hashable],
-    correct: ArrayLike,
-    confidences: Mapping[str, ArrayLike],
-    sizes: Sequence[int],
-    *,
-    repeats: int = 10,
-    keep: Keep,
-    seed: int = 0,
-) -> Scaling:
-    """Return the accuracy of the chosen answers for each N.
-
-    Args:
-        question: (R,) which question each response belongs to; a question's responses in order of their sample.
-        classes: (R,) the answer's class among those of its question; None for no answer.
-        correct: (R,) 1 or 0, NaN where that is not known.
-        confidences: for each score (R,), not finite where a response has none.
-        sizes: the values of N.
-        repeats: how often N responses are drawn.
-        keep: how many of the N are kept by their confidence.
-        seed: of the draws; they do not depend on the scores.
-    """
-    label, every = np.asarray(correct, dtype=np.float64), rows_of(question)
-    rows = [row for row in every if not np.isnan(label[row]).any()]
-    width, fewest = max(map(len, every), default=0), min(map(len, rows), default=0)
-    curves = Scaling({}, len(rows), len(every) - len(rows), fewest)
-    right, scores = label.tolist(), {name: _known(values) for name, values in confidences.items()}
-    rules = [Rule(method, keep) for method in VOTES]
-    for size, repeat in itertools.product(sizes, range(repeats) if rows else ()):
-        chances = np.random.default_rng((seed, size, repeat)).random((len(rows), width))
-        of_draw: dict[tuple[str | None, str], list[float]] = {}
-        chosen: set[str | None] = {None}
-        for row, chance in zip(rows, chances, strict=True):
-            places = np.sort(row[np.argsort(chance[: len(row)])[:size]]).tolist()
-            labels, those = [classes[place] for place in places], [right[place] for place in places]
-            of_draw.setdefault((None, "pass@1"), []).append(math.fsum(those) / len(those))
-            of_draw.setdefault((None, "pass@n"), []).append(max(those))
-            of_draw.setdefault((None, "majority"), []).append(majority_accuracy(labels, those))
-            for (name, values), rule in itertools.product(scores.items(), rules):
-                choice = choose([values[place] for place in places], labels, rule)
-                of_draw.setdefault((name, rule.method), []).append(0.0 if choice is None else those[choice.chosen])
-                if choice is not None:
-                    chosen.add(name)
-        for way, accuracies in of_draw.items():
-            if way[0] in chosen:
-                curves.accuracies.setdefault(way, {}).setdefault(size, []).append(math.fsum(accuracies) / len(rows))
-    return curves
 
 
 def rows_of(question: ArrayLike) -> list[NDArray[np.intp]]:

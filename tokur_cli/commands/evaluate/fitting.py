@@ -18,8 +18,8 @@ from tokur_cli.commands.evaluate.reading import Columns
 from tokur_cli.commands.evaluate.results import Results
 from tokur_cli.commands.options.evaluate import FitOptions
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
-from tokur_cli.metrics.calibration import FOLDS, Curve, Fit, Line, fit_isotonic, fit_logistic, fit_platt, held_out
-from tokur_cli.metrics.catalogue import METRICS, ProbabilityMetric
+from tokur_cli.metrics.calibration import FOLDS, Fit, Line, fit_isotonic, fit_logistic, fit_platt, held_out
+from tokur_cli.metrics.catalogue import METRICS
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.provenance import Provenance
 from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevant_settings
@@ -98,13 +98,15 @@ class CalibrationFit:
     def calibration(self, results: Results) -> Calibration:
         """Return what is fitted on all records, and how good it is for questions that were left out."""
         fitted = self._fit(P_CORRECT)(self._values, self._label)
+        is_line = isinstance(fitted, Line)
+        points = None if is_line else zip(fitted.X_thresholds_.tolist(), fitted.y_thresholds_.tolist(), strict=True)
         figures = results.overall.scores[P_CORRECT].metrics
         return Calibration(
             method=self._method,
             scores=tuple(self._by),
-            weights=tuple(fitted.weights.tolist()) if isinstance(fitted, Line) else None,
-            intercept=fitted.intercept if isinstance(fitted, Line) else None,
-            points=tuple((s, p) for s, p in fitted.points.tolist()) if isinstance(fitted, Curve) else None,
+            weights=tuple(fitted.weights.tolist()) if is_line else None,
+            intercept=fitted.intercept if is_line else None,
+            points=None if points is None else tuple(points),
             settings=self._settings,
             records=len(self._label),
             questions=len(np.unique(self._question)),
@@ -113,7 +115,7 @@ class CalibrationFit:
             | {
                 name: figures[name].as_json()
                 for name, metric in METRICS.items()
-                if name == "auroc" or isinstance(metric, ProbabilityMetric)
+                if name == "auroc" or metric.kind == "probability"
             },
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,11 @@ from tokur_cli.commands.evaluate.choice import baselines
 from tokur_cli.commands.evaluate.questions import classes_of, samples_of
 from tokur_cli.commands.evaluate.reading import Columns, group_names
 from tokur_cli.commands.options.evaluate import EvaluationOptions
-from tokur_cli.metrics.adaptive_consistency import Stopped, stopping
+from tokur_cli.metrics.adaptive_consistency import stopping
 from tokur_cli.metrics.catalogue import leading
-from tokur_cli.metrics.estimate import Estimate
+from tokur_cli.metrics.estimate import Estimate, over_runs
 from tokur_cli.metrics.evaluation import Evaluation, Plan, evaluate_scores
-from tokur_cli.metrics.scaling import Scaling, scaling
+from tokur_cli.metrics.scaling import Scaling
 from tokur_cli.records.errors import TokurError
 
 
@@ -40,7 +40,7 @@ class Results:
     groups: dict[str, Evaluation]
     outcomes: Counter[str]
     scaling: Scaling | None
-    stopping: Mapping[float, Stopped]
+    stopping: Mapping[float, Mapping[str, Estimate]]
     options: EvaluationOptions
     methods: Mapping[str, str] = field(default_factory=dict)
 
@@ -86,15 +86,16 @@ def _evaluate(
             probabilities=[name for name in names if name in run.probabilities],
         )
         found.append(replace(evaluation, scores={name: evaluation.scores[name] for name in names}))
-    return Evaluation.over_runs(found)
+    together: Evaluation = over_runs(found or [evaluate_scores({}, ())])
+    return together
 
 
 def _votes(
     runs: Sequence[Columns], names: Sequence[str], options: EvaluationOptions
-) -> tuple[Scaling, dict[float, Stopped]]:
+) -> tuple[Scaling, dict[float, dict[str, Estimate]]]:
     """Return what votes among N give, and those that end when they are settled."""
-    curves: list[Scaling] = []
-    stopped: list[dict[float, Stopped]] = []
+    curves = Scaling(options.sizes, repeats=options.repeats, keep=options.kept, seed=options.seed)
+    stopped: list[dict[float, dict[str, Estimate]]] = []
     with Equivalence() as equivalence:
         for run in runs:
             label, question = np.array(run.label), np.array(run.question)
@@ -104,16 +105,11 @@ def _votes(
             order = np.concatenate(samples)
             classes = [each for places in samples for each in classes_of(run, places, equivalence)]
             confidences = {name: run.confidence(name)[order] for name in names}
-            how = {"repeats": options.repeats, "seed": options.seed}
-            curves.append(
-                scaling(question[order], classes, label[order], confidences, options.sizes, keep=options.kept, **how)
-            )
-            most, length = max(options.sizes), np.array(run.length)[order]
-            how["resamples"] = options.bootstrap
+            curves.add(question[order], classes, label[order], confidences)
+            length, most = np.array(run.length)[order], max(options.sizes)
+            how = {"repeats": options.repeats, "resamples": options.bootstrap, "seed": options.seed}
             stopped.append(stopping(question[order], classes, label[order], length, most, options.levels, **how))
-    return Scaling.over_runs(curves), {
-        level: Stopped.over_runs([of_run[level] for of_run in stopped]) for level in options.levels
-    }
+    return curves, {level: over_runs([of_run[level] for of_run in stopped]) for level in options.levels}
 
 
 def verdicts(evaluation: Evaluation, name: str) -> dict[str, Estimate]:
@@ -156,7 +152,7 @@ def as_rows(results: Results) -> list[dict[str, Any]]:
         if curves is not None:
             stopped = [
                 {"stop_at": level, "n": max(results.options.sizes)}
-                | {each.name: getattr(of, each.name).as_json() for each in fields(of)}
+                | {name: estimate.as_json() for name, estimate in of.items()}
                 for level, of in results.stopping.items()
             ]
             more = {"stopping": stopped} if stopped else {}

@@ -210,8 +210,7 @@ def _scaling_table(curves: Scaling, method: str, options: EvaluationOptions) -> 
 def _stopping_table(results: Results) -> Table:
     rows = []
     for level, of in results.stopping.items():
-        cells = [figure(of.accuracy), figure(of.difference, signed=True)]
-        cells += [figure(estimate) for estimate in (of.tokens, of.samples, of.settled)]
+        cells = [figure(estimate, signed=name == "difference") for name, estimate in of.items()]
         rows.append(Row(f"stop at {level:g}", cells, competes=False))
     columns = [Column(title) for title in ("accuracy", "− all N", "tokens of all N", "samples of all N", "settled")]
     title = f"The vote ends when it is settled, at most N = {max(results.options.sizes)}"
