@@ -67,4 +67,4 @@ def _refuse_unscored(missing: Sequence[str]) -> None:
     """Refuse scores that were asked for and no record has."""
     if missing:
         names = ",".join(missing)
-        raise TokurError(f"no record has {', '.join(missing)}: score again with tokur score --scores default,{names}")
+        raise TokurError(f"no record has {names}: score again with tokur score --scores default,{names}")

@@ -202,8 +202,7 @@ class GenerateStream(Stream):
         elif isinstance(result, Polled):
             self._ready[index] = [self._record(question, response) for response in result.responses]
             if result.drawn:
-                counts = {"settled": result.settled, "drawn": result.drawn, "asked": result.asked}
-                self._votes.update(questions=1, **counts)
+                self._votes.update(questions=1, settled=result.settled, drawn=result.drawn, asked=len(question.missing))
         else:
             question.responses[result.sample] = result
             if len(question.responses) < len(question.request.samples):

@@ -42,14 +42,13 @@ class Polled:
     """The responses that were still missing to a request's question, in the order of their samples.
 
     Args:
-        drawn: how many were drawn, of so many ``asked`` for at most.
+        drawn: how many were drawn.
         settled: whether they settled the vote; else there are no more to be drawn.
     """
 
     index: int
     responses: list[DecodedResponse]
     drawn: int
-    asked: int
     settled: bool
 
 
@@ -128,8 +127,7 @@ class UntilSettled:
         if settled <= counted or counted >= most:
             del self._open[poll.index]
             counting = [question.responses[sample] for sample in range(len(poll.written), min(settled, counted))]
-            drawn, asked = len(question.responses), len(poll.samples)
-            self._ended.append(Polled(poll.index, counting, drawn, asked, settled <= counted))
+            self._ended.append(Polled(poll.index, counting, len(question.responses), settled <= counted))
         elif (end := min(most, settled)) > question.asked:
             self._more.append(replace(poll, samples=range(question.asked, end)))
             question.asked = end

@@ -143,9 +143,7 @@ class DecodingOptions:
 
     samples: Annotated[
         int,
-        Option(
-            "--samples", "-n", min=1, metavar="N", help="Responses a question.", show_default="1, or 16 with --guide"
-        ),
+        Option("--samples", "-n", min=1, metavar="N", help="Responses a question.", show_default="1; 16 with --guide"),
     ] = 1
     stop_at: Annotated[
         float | None,
@@ -154,7 +152,7 @@ class DecodingOptions:
     ] = None
     temperature: Annotated[
         float,
-        Option(min=0.0, metavar="NUMBER", help="0 takes the likeliest token.", show_default="0, or 0.8 with --guide"),
+        Option(min=0.0, metavar="NUMBER", help="0 takes the likeliest token.", show_default="0; 0.8 with --guide"),
     ] = 0.0
     top_p: Annotated[
         float, Option(parser=share, metavar="SHARE", help="Sample from the tokens with this share together.")

@@ -67,19 +67,18 @@ def windows(
 
 
 def as_they_come(path: str, items: Iterator[T], busy: Callable[[], bool] = lambda: False) -> Iterator[T | None]:
-    """Return the items read from a file; between them None, a pause, whenever none has come for 0.2 s.
+    """Yield the items read from a file; between them None, a pause, whenever none has come for 0.2 s.
 
-    What is read from a regular file is returned as it is: it never pauses. Anything else is read by a thread.
+    A regular file never pauses. Anything else is read by a thread.
 
     Args:
         path: where the items are read from; ``-`` is standard input.
         items: what is read.
         busy: whether whoever takes the items has other work to go on with. In a pause they do not wait then.
     """
-    return items if is_regular_file(path) else _with_pauses(items, busy)
-
-
-def _with_pauses(items: Iterator[T], busy: Callable[[], bool]) -> Iterator[T | None]:
+    if is_regular_file(path):
+        yield from items
+        return
     arrived: queue.Queue[tuple[T] | Exception | None] = queue.Queue(1)
 
     def read() -> None:
