@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from tokur_cli.answers.latex import NO, YES
-from tokur_cli.answers.markers import LANGUAGES, language_of
-from tokur_cli.answers.sentences import CAUSE, CORRECTION, LETTER_OF_CHOICE, SENTENCE_END, is_broken_off
+from tokur_cli.answers.markers import ENGLISH, LANGUAGES, language_of
+from tokur_cli.answers.sentences import CORRECTION, LETTER_OF_CHOICE, SENTENCE_END, is_cut_off, main_clause
 
 _TAIL = 4_000
 _NEAR = 80  # characters before a letter in which a word may choose or reject it
@@ -64,15 +64,14 @@ def chosen_letter(text: str) -> str | None:
     """
     text = _SMALL.sub(lambda match: match[0].upper(), text)[-_TAIL:]
     sentences = [sentence for sentence in SENTENCE_END.split(text) if sentence.strip()]
-    if text.rstrip().endswith(("?", ":")) or is_broken_off(text):
+    if text.rstrip().endswith(("?", ":")) or is_cut_off(text):
         del sentences[-1:]
     lone: str | None = None
     others: set[str] = set()
     for sentence in reversed(sentences):
         language = language_of(sentence)
-        reason = CAUSE.search(sentence)
-        main = sentence[: reason.start()] if reason else sentence
-        if not main.strip() or LANGUAGES[language].is_unsure(sentence):
+        main = main_clause(sentence, language)
+        if not main.strip() or (language != ENGLISH and LANGUAGES[language].is_unsure(sentence)):
             continue
         kept = [match for match in LETTER_OF_CHOICE.finditer(main) if not _is_rejected(main, match)]
         for clause in (main, main[main.rfind(" but ") :]):  # "B is tempting, but C is the better choice"

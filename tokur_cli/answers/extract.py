@@ -33,16 +33,15 @@ from tokur_cli.answers.calculations import without_working
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.choices import chosen_letter, closing_verdict, opening_verdict
 from tokur_cli.answers.latex import boxes, first_line
-from tokur_cli.answers.markers import LANGUAGES, Marker, markers
+from tokur_cli.answers.markers import ENGLISH, LANGUAGES, Marker, markers
 from tokur_cli.answers.reasoning import without_reasoning
 from tokur_cli.answers.sentences import (
     CORRECTION,
     LETTER_OF_CHOICE,
-    NEGATION,
     SENTENCE_END,
     closing,
     is_answer_alone,
-    is_broken_off,
+    is_cut_off,
     is_prose,
     is_undecided,
     stated,
@@ -132,7 +131,7 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
 
 def _unmarked(text: str, wanted: AnswerType | None, *, is_readable: bool) -> Extraction | None:
     """Return the answer of a text that announces none, or (not ``is_readable``) none that can be read."""
-    if is_answer_alone(text) and not (text.rstrip().endswith((":", "?")) or is_broken_off(text)):
+    if is_answer_alone(text) and not (text.rstrip().endswith((":", "?")) or is_cut_off(text)):
         if wanted != "value" or canonical(text).kind != "words":
             return Extraction(text.strip(), "whole")
     elif not is_readable:
@@ -267,4 +266,4 @@ def _corrected(rest: str, found: Extraction, letters: bool, language: str | None
     if corrected:
         return Extraction(corrected, found.rule)
     is_said_again = any(character.isdigit() for character in rest) or LETTER_OF_CHOICE.search(rest)
-    return _UNREADABLE if is_said_again or NEGATION.search(rest) else found
+    return _UNREADABLE if is_said_again or LANGUAGES[language or ENGLISH].is_unsure(rest) else found
