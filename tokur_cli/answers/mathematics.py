@@ -18,7 +18,9 @@ PATIENCE = 12.0
 """By the clock a request may take this many times its processor time: a busy machine lets a worker wait."""
 
 _TARGETS = (math_verify.LatexExtractionConfig(boxed_match_priority=0), math_verify.ExprExtractionConfig())
-_IMAGINARY_UNIT = re.compile(r"(?<![A-Za-z\\_])i(?![A-Za-z])(\s*\^)?")
+_IMAGINARY_UNIT = re.compile(r"(?<![A-Za-z\\_])([A-Za-oq-z]?)i([A-Za-z]?)(?![A-Za-z])(\s*\^)?")
+"""The i of 9i, x + iy and bi, alone or beside one other letter; not that of pi and of words."""
+
 _NAMES_I = re.compile(r"\s*i\s*=|[<>]|\\(?:le|ge|ne|in|sum|prod)(?![A-Za-z])")
 """What makes a variable of ``i``: i = 5 names it, i < 5 is about a real number."""
 
@@ -52,11 +54,17 @@ def serve(seconds: float, memory_bytes: int) -> None:
 def _parse(latex: str) -> list[Any]:
     """Return what math-verify reads in ``latex``: sympy objects, without its fallback to the bare text."""
     if not _NAMES_I.search(latex):
-        # math-verify reads a variable in 9i and 9 i, and loses the exponent of I^2
-        latex = _IMAGINARY_UNIT.sub(lambda unit: "{I}^" if unit[1] else "I", latex)
+        latex = _IMAGINARY_UNIT.sub(_as_unit, latex)
     text = f"\\boxed{{{latex}}}"
     found: list[Any] = math_verify.parse(text, _TARGETS, fallback_mode="no_fallback", parsing_timeout=None)
     return found
+
+
+def _as_unit(found: re.Match[str]) -> str:
+    """Return the imaginary unit as latex2sympy reads it: ``i`` is a variable, and the exponent of ``I^2`` is lost."""
+    before, behind, power = found.groups("")
+    unit = "{I}" if power and not behind else "I"
+    return " ".join(filter(None, (before, unit, behind))) + power
 
 
 def verify(gold: str, answer: str) -> bool | str:
