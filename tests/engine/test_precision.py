@@ -32,8 +32,9 @@ def test_draws_are_weighted_together(joint, monkeypatch):
     with fake_mac_gpu(monkeypatch):
         hidden, head = torch.empty(3, 20, 8, device="mps"), torch.empty(8, 700, device="mps")
         targets = torch.zeros(20, dtype=torch.long, device="mps")
-        found = token_quantities(lambda states: states @ head, hidden, targets, torch.zeros(20).long(), joint=joint)
-        assert set(found) == QUANTITIES.keys() - ON_DEMAND
+        before = torch.zeros(1, 2, dtype=torch.float64) if joint else None
+        found = token_quantities(lambda states: states @ head, hidden, targets, [20], before=before)
+        assert set(found) == (QUANTITIES.keys() - ON_DEMAND) | ({"draw_log_p"} if joint else set())
         assert all(values.device.type == "cpu" for values in found.values())
 
 

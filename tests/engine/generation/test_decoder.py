@@ -6,6 +6,7 @@ import torch
 
 from tests.engine.more_families import MORE, more
 from tests.tiny import FAMILIES, SIZES, tiny_model
+from tokur_cli.engine.generation import decoder as decoder_module
 from tokur_cli.engine.generation.cache import KVCache, columns_for, kept_bytes
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling, choose_tokens, random_word
@@ -165,13 +166,11 @@ def test_decoder_response_depends_on_seed_key_and_sample_alone():
     assert len({tuple(response.token_ids) for response in expected.values()}) > 16
 
 
-def scripted(text, stop, decode):
+def scripted(text, stop, decode, monkeypatch):
     """The response of a model that would go on with these bytes for ever."""
     script = iter(text.encode() + b"x" * 40)
-    decoder = Decoder(
-        tiny_model("llama"), decode, Sampling(), end_ids=END, max_new_tokens=60, stop=(stop,),
-        choose=lambda logits, *_: torch.tensor([next(script)]),
-    )  # fmt: skip
+    monkeypatch.setattr(decoder_module, "choose_tokens", lambda *_: torch.tensor([next(script)]))
+    decoder = Decoder(tiny_model("llama"), decode, Sampling(), end_ids=END, max_new_tokens=60, stop=(stop,))
     (response,) = decoder.serve([DecodingRequest(0, "q", [9], [0])])
     return response
 
@@ -189,8 +188,8 @@ def of_bytes(ids):
         ("1 2 3 end", " 3", lambda ids: of_bytes(ids).removeprefix(" "), "1 2"),
     ],
 )
-def test_decoder_ends_a_response_where_its_stop_string_is_complete(text, stop, decode, before):
-    response = scripted(text, stop, decode)
+def test_decoder_ends_a_response_where_its_stop_string_is_complete(text, stop, decode, before, monkeypatch):
+    response = scripted(text, stop, decode, monkeypatch)
     assert (response.finish_reason, response.text) == ("stop_string", before)
     assert bytes(response.token_ids).decode() == before + stop
 
@@ -220,7 +219,7 @@ def test_decoder_numbers_that_are_not_finite_are_an_error_and_the_others_go_on(s
 
 
 @pytest.mark.parametrize("samples", [[0], range(5)])
-def test_decoder_keeps_within_the_memory_for_keys_and_values(samples):
+def test_decoder_keeps_within_the_memory_for_keys_and_values(samples, monkeypatch):
     """Two layers, keys and values, two heads of eight numbers of four bytes: 256 bytes a token."""
     asked = [DecodingRequest(index, f"q{index}", range(10, 20), samples) for index in range(4)]
     response = columns_for(10 + 6) * 256
@@ -231,7 +230,8 @@ def test_decoder_keeps_within_the_memory_for_keys_and_values(samples):
             seen.append(len(logits))
             return logits.argmax(-1)
 
-        options = {"end_ids": frozenset(), "max_new_tokens": 6, "max_rows": 8, "cache_bytes": room, "choose": choose}
+        monkeypatch.setattr(decoder_module, "choose_tokens", choose)
+        options = {"end_ids": frozenset(), "max_new_tokens": 6, "max_rows": 8, "cache_bytes": room}
         assert len(decode(tiny_model("llama"), asked, **options)) == 4 * len(samples)
         assert max(seen) == rows
 
@@ -240,6 +240,7 @@ def test_cache_holds_no_more_than_the_batch_size_counts():
     """All tensors that the cache holds at its largest."""
     cache = KVCache(tiny_model("llama"), None)
     with torch.inference_mode():
+        cache.reserve(8, 570)
         texts, _ = cache.prefill([[7] * 500], [500])
         cache.admit(texts, [8])
         del texts

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokur_cli.engine.generation.resampling import Resampling, draw, effective_size, softmax_weights
+from tokur_cli.engine.generation.resampling import Resampling, draw, softmax_weights
 
 REWARDS = st.lists(st.floats(-50, 50), min_size=1, max_size=20)
 
@@ -16,7 +16,8 @@ def test_softmax_weights_are_a_softmax_and_the_effective_size_is_theirs(rewards,
     weights = softmax_weights(np.array(rewards), temperature)
     powers = [math.exp((reward - max(rewards)) / temperature) for reward in rewards]
     assert weights == pytest.approx([power / sum(powers) for power in powers])
-    assert effective_size(weights) == pytest.approx(sum(powers) ** 2 / sum(power**2 for power in powers))
+    _, size, _ = Resampling(temperature).resample(rewards, (0,))
+    assert size == pytest.approx(sum(powers) ** 2 / sum(power**2 for power in powers))
 
 
 @given(REWARDS, st.integers(0, 10**6))
@@ -43,15 +44,15 @@ def test_resampling_systematic_waits_until_the_effective_size_is_below_half(weig
     ancestors, size, _ = Resampling(scheme="systematic").resample(rewards, (0,))
     assert (size >= 2) == kept
     assert (ancestors == [0, 1, 2, 3]) == kept
-    assert Resampling().resample(rewards, (0,)).ancestors != [0, 1, 2, 3], "multinomial in every round"
+    assert Resampling().resample(rewards, (0,))[0] != [0, 1, 2, 3], "multinomial in every round"
 
 
 def test_resampling_systematic_carries_the_weights_of_a_round_that_it_leaves_as_it_is():
     """Two rounds of (0.5, 0.3, 0.15, 0.05) are one of (100, 36, 9, 1) / 146, whose effective size is below two."""
     rewards = [math.log(weight) for weight in (0.5, 0.3, 0.15, 0.05)]
     resampling = Resampling(scheme="systematic")
-    first = resampling.resample(rewards, (0,))
-    assert first.weights == pytest.approx([0.5, 0.3, 0.15, 0.05])
-    second = resampling.resample(rewards, (1,), first.weights)
-    assert second.size == pytest.approx(146**2 / (100**2 + 36**2 + 9**2 + 1))
-    assert second.weights is None, "resampled, and equal from now on"
+    _, _, first = resampling.resample(rewards, (0,))
+    assert first == pytest.approx([0.5, 0.3, 0.15, 0.05])
+    _, size, second = resampling.resample(rewards, (1,), first)
+    assert size == pytest.approx(146**2 / (100**2 + 36**2 + 9**2 + 1))
+    assert second is None, "resampled, and equal from now on"

@@ -8,9 +8,11 @@ from tokur_cli.engine.scoring.quantities import token_quantities
 from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 
 
-def reduce(logits: torch.Tensor, targets: list[int], starts: list[int], joint: bool = False):
+def reduce(logits: torch.Tensor, targets: list[int], counts: list[int], joint: bool = False, **options):
     """Quantities of given logits (1 + M, N, V): the hidden states are the logits themselves."""
-    got = token_quantities(lambda states: states, logits, torch.tensor(targets), torch.tensor(starts), joint=joint)
+    before = torch.zeros(len(counts), len(logits) - 1, dtype=torch.float64) if joint else None
+    got = token_quantities(lambda states: states, logits, torch.tensor(targets), counts, before=before, **options)
+    got.pop("draw_log_p", None)
     return {name: values.double().numpy() for name, values in got.items()}
 
 
@@ -25,8 +27,7 @@ def test_token_quantities_in_blocks_of_any_size_are_those_of_float64(vocabulary_
     sizes = [4, 1, 6]
     logits = 5 * torch.randn(4, sum(sizes), vocabulary_size, generator=generator)
     targets = torch.randint(vocabulary_size, (sum(sizes),), generator=generator).tolist()
-    starts = [0] * 4 + [4] + [5] * 6
-    got = reduce(logits, targets, starts, joint)
+    got = reduce(logits, targets, sizes, joint)
     assert list(got) == ["logprob", "entropy", "tu", "au", "eu", "self_certainty", "deepconf"]
     assert set(got) == QUANTITIES.keys() - ON_DEMAND
     log_p = logits.double().log_softmax(-1)
@@ -40,10 +41,9 @@ def test_token_quantities_in_blocks_of_any_size_are_those_of_float64(vocabulary_
 @pytest.mark.parametrize("draws", [0, 2])
 def test_token_quantities_margin_is_the_difference_of_the_two_largest_probabilities(draws):
     logits = 3 * torch.randn(1 + draws, 50, 300, generator=torch.Generator().manual_seed(1))
-    targets = starts = torch.zeros(50, dtype=torch.long)
-    got = token_quantities(lambda states: states, logits.clone(), targets, starts, on_demand={"margin"})["margin"]
+    got = reduce(logits.clone(), [0] * 50, [50], on_demand={"margin"})["margin"]
     largest = logits[0].double().softmax(-1).sort(-1, descending=True).values
-    assert got.numpy() == pytest.approx((largest[:, 0] - largest[:, 1]).numpy(), abs=1e-6)
+    assert got == pytest.approx((largest[:, 0] - largest[:, 1]).numpy(), abs=1e-6)
 
 
 @pytest.mark.parametrize("draws", [1, 3])
@@ -51,9 +51,7 @@ def test_token_quantities_compare_draws_as_float64_does(draws):
     generator = torch.Generator().manual_seed(draws)
     logits = torch.randn(1 + draws, 60, 9, generator=generator)
     targets = torch.randint(9, (60,), generator=generator)
-    got = token_quantities(
-        lambda states: states, logits.clone(), targets, torch.zeros(60, dtype=torch.long), compare=True
-    )
+    got = reduce(logits.clone(), targets.tolist(), [60], compare=True)
     base, *others = logits.double().log_softmax(-1).numpy()
     likeliest, places = base.argmax(-1), targets.numpy()
     expected = {
@@ -64,13 +62,13 @@ def test_token_quantities_compare_draws_as_float64_does(draws):
     }
     assert set(got) == (QUANTITIES.keys() - ON_DEMAND) | expected.keys()
     for name, values in expected.items():
-        assert got[name].numpy() == pytest.approx(np.mean(values, axis=0), abs=1e-6), name
+        assert got[name] == pytest.approx(np.mean(values, axis=0), abs=1e-6), name
 
 
 def test_token_quantities_leave_out_entries_of_probability_zero():
     logits = torch.randn(3, 2, 40)
     padded = torch.cat([logits, torch.full((3, 2, 10), -torch.inf)], dim=-1)
-    got, expected = reduce(padded, [1, 2], [0, 0]), reduce(logits, [1, 2], [0, 0])
+    got, expected = reduce(padded, [1, 2], [2]), reduce(logits, [1, 2], [2])
     for name in ("logprob", "entropy", "tu", "au", "eu", "deepconf"):
         assert got[name] == pytest.approx(expected[name], abs=1e-6), name
     assert np.isinf(got["self_certainty"]).all(), "the mean of log p over the vocabulary is −∞"
@@ -84,7 +82,7 @@ def test_token_quantities_joint_weights_know_nothing_of_earlier_responses(broken
     generator = torch.Generator().manual_seed(1)
     logits = torch.randn(3, 7, 40, generator=generator)
     logits[:, 1, 3] = broken  # of the second token, which is token 3
-    got = reduce(logits.clone(), [2, 3, 4, 5, 6, 7, 8], [0, 0, 0, 3, 3, 3, 6], joint=True)
+    got = reduce(logits.clone(), [2, 3, 4, 5, 6, 7, 8], [3, 3, 1], joint=True)
     assert np.isnan(got["eu"][2]), "no draw made the first response possible"
     log_p = logits.double().log_softmax(-1)
     for part in (slice(3, 6), slice(6, 7)):
@@ -98,7 +96,7 @@ def test_token_quantities_joint_weights_know_nothing_of_earlier_responses(broken
 def test_token_quantities_show_a_broken_model():
     logits = torch.randn(3, 2, 40)
     logits[:, 1, 3] = torch.nan
-    got = reduce(logits, [1, 2], [0, 0])
+    got = reduce(logits, [1, 2], [2])
     for name, values in got.items():
         assert np.isfinite(values[0]), name
         assert np.isnan(values[1]), name
@@ -109,7 +107,7 @@ def test_token_quantities_of_known_distributions():
     size = 32
     uniform, certain = torch.zeros(size), torch.full((size,), -1e4)
     certain[0] = 0
-    got = reduce(torch.stack([uniform, uniform, certain])[:, None], [0], [0])
+    got = reduce(torch.stack([uniform, uniform, certain])[:, None], [0], [1])
     mixture = np.array([0.5 + 0.5 / size] + [0.5 / size] * (size - 1))
     total = -(mixture * np.log(mixture)).sum()
     assert got["logprob"] == pytest.approx(-np.log(size))
@@ -125,7 +123,7 @@ def test_token_quantities_of_equal_draws_disagree_by_rounding():
     generator = torch.Generator().manual_seed(0)
     for spread in (0.5, 2.0, 6.0):
         logits = (spread * torch.randn(1, 32, 49_152, generator=generator)).repeat(3, 1, 1)
-        assert reduce(logits, [0] * 32, [0] * 32)["eu"].max() < 4e-6
+        assert reduce(logits, [0] * 32, [32])["eu"].max() < 4e-6
 
 
 def test_places_of_largest_are_found_wherever_they_stand():
@@ -144,15 +142,15 @@ def test_token_quantities_alternatives_are_the_likeliest_of_float64(vocabulary_s
     monkeypatch.setitem(quantities._BLOCK_BYTES, "cpu", 4 * 4 * vocabulary_size * 3)
     generator = torch.Generator().manual_seed(vocabulary_size)
     logits = 4 * torch.randn(4, 11, vocabulary_size, generator=generator)
-    targets, starts = torch.randint(vocabulary_size, (11,), generator=generator), torch.tensor([0] * 5 + [5] * 6)
+    targets = torch.randint(vocabulary_size, (11,), generator=generator).tolist()
     options = {"joint": joint, "estimator": estimator}
-    got = token_quantities(lambda states: states, logits.clone(), targets, starts, alternatives=5, **options)
-    plain = token_quantities(lambda states: states, logits.clone(), targets, starts, **options)
+    got = reduce(logits.clone(), targets, [5, 6], alternatives=5, **options)
+    plain = reduce(logits.clone(), targets, [5, 6], **options)
     assert set(got) - set(plain) == set(quantities.ALTERNATIVES)
-    undrawn = token_quantities(lambda states: states, logits[:1].clone(), targets, starts, alternatives=5)
+    undrawn = reduce(logits[:1].clone(), targets, [11], alternatives=5)
     assert undrawn.keys() >= {"likeliest", "likeliest_p"}
     assert not undrawn.keys() & {"likeliest_mean", "of_draws"}
-    assert all(torch.equal(values, got[name]) for name, values in plain.items())
+    assert all(np.array_equal(values, got[name]) for name, values in plain.items())
     log_p = logits.double().log_softmax(-1).numpy()
     weights = np.ones((3, 11)) / 3
     if joint:
@@ -163,7 +161,7 @@ def test_token_quantities_alternatives_are_the_likeliest_of_float64(vocabulary_s
     for token in range(11):
         likeliest = np.argsort(-log_p[0, token])[:5]
         assert got["likeliest"][token].tolist() == likeliest.tolist()
-        assert got["likeliest_p"][token].numpy() == pytest.approx(np.exp(log_p[0, token, likeliest]), abs=1e-6)
+        assert got["likeliest_p"][token] == pytest.approx(np.exp(log_p[0, token, likeliest]), abs=1e-6)
         mean = sum(weights[m, token] * np.exp(log_p[1 + m, token, likeliest]) for m in range(3))
-        assert got["likeliest_mean"][token].numpy() == pytest.approx(mean, abs=1e-6)
+        assert got["likeliest_mean"][token] == pytest.approx(mean, abs=1e-6)
         assert got["of_draws"][token].tolist() == [log_p[1 + m, token].argmax() for m in range(3)]

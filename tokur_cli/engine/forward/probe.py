@@ -22,9 +22,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from tokur_cli.engine.forward.batching import is_out_of_memory, pad
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, watch
 from tokur_cli.engine.forward.hooks import Draws
-from tokur_cli.engine.generation.cache import unsupported_cache_reason
-from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
-from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.generation.cache import KVCache, unsupported_cache_reason
 from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.quantised import is_quantised
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
@@ -111,22 +109,19 @@ class Probe:
         Raises:
             TokurError: what they would be chosen from are not the model's probabilities.
         """
-        # Rows of a batch that begin together have the longest prompts first
-        forced = torch.tensor([self.beside.prompt_ids[:_STEPS], self.tokens.response_ids[:_STEPS]])
-        met: list[Tensor] = []
-
-        def choose(logits: Tensor, *_: object) -> Tensor:
-            met.append(logits[1])
-            return forced[:, len(met) - 1]
-
-        decoder = Decoder(self.model, str, Sampling(), end_ids=frozenset(), max_new_tokens=_STEPS, choose=choose)
-        prompts = ([*self.beside.prompt_ids, *self.beside.response_ids], self.tokens.prompt_ids)
+        cache = KVCache(self.model, None)
+        prompts = [[*self.beside.prompt_ids, *self.beside.response_ids], [*self.tokens.prompt_ids]]
         try:
             if (why := unsupported_cache_reason(self.model)) is not None:
                 raise _refusal(self.name, self.model, "generation", why)
-            for result in decoder.serve(DecodingRequest(index, "", ids, (0,)) for index, ids in enumerate(prompts)):
-                if isinstance(result, tuple):
-                    raise result[1]
+            cache.reserve(len(prompts), len(prompts[0]) + _STEPS)
+            texts, first = cache.prefill(prompts, list(map(len, prompts)))
+            cache.admit(texts, [1, 1])
+            met = [first[0, 1]]
+            for step, ids in enumerate(
+                zip(self.beside.prompt_ids, self.tokens.response_ids[: _STEPS - 1], strict=False)
+            ):
+                met.append(cache.step(ids, [step, step])[0, 1])
         except Exception as error:
             raise self._failure("generation", error) from error
         rows = torch.stack(met).float().log_softmax(-1)

@@ -21,6 +21,7 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -36,12 +37,13 @@ from tokur_cli.engine.forward.hooks import perturbed
 from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.engine.scoring.scorer import Scorer
 
-_SPARE = 16  # columns that are allocated ahead, at fewest; as many may come before the longest response
+_SPARE = 16  # columns: so many may come before the longest response, or a quarter of its length
 _LEAST_SAVING = 64  # positions: fewer are not worth a pass of their own
 # By name, since DummyLayer, which keeps nothing, is not in older versions
 _KNOWN = {"DynamicLayer", "LinearAttentionLayer", "LinearAttentionAndFullAttentionLayer", "DummyLayer"}
 
 
+@dataclass(frozen=True)
 class KeptText:
     """What a model keeps of a text.
 
@@ -52,58 +54,47 @@ class KeptText:
         prompt: the text of the tokens before the last ones; None for none.
     """
 
-    def __init__(
-        self, columns: Sequence[Tensor], states: Sequence[Tensor], tokens: int, prompt: KeptText | None = None
-    ) -> None:
-        self.columns, self.states, self.tokens, self.prompt = columns, states, tokens, prompt
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it has not been given up."""
-        return bool(self.columns or self.states)
-
-    def give_up(self) -> None:
-        """Forget what was kept."""
-        self.columns, self.states, self.prompt = (), (), None
+    columns: Sequence[Tensor]
+    states: Sequence[Tensor]
+    tokens: int
+    prompt: KeptText | None = None
 
 
 class RollingLayer(DynamicLayer):
     """One layer's keys and values, in storage with rows and columns to spare: (rows, heads, columns, d) each."""
 
-    storage: tuple[Tensor, ...]
+    storage: Sequence[Tensor]
     keys: Tensor
     values: Tensor
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Write the next columns and return all of them."""
-        rows, first = self.keys.shape[0], self.keys.shape[2]
-        self.use(rows, first + key_states.shape[-2])
+        """Write the next columns, for which there is room, and return all of them."""
+        rows, _, first, _ = self.keys.shape
+        self.use(rows, first + key_states.shape[2])
         self.keys[:, :, first:], self.values[:, :, first:] = key_states, value_states
         return self.keys, self.values
 
-    def use(self, rows: int, columns: int, more_rows: int = 0) -> None:
-        """Have so many rows and columns be in use; make room for more rows."""
-        have_rows, heads, have_columns, _ = self.storage[0].shape
-        if rows + more_rows > have_rows or columns > have_columns:
-            have_columns = have_columns if columns <= have_columns else columns + max(_SPARE, columns // 8)
-            larger = [
-                tensor.new_empty(rows + more_rows, heads, have_columns, tensor.shape[-1]) for tensor in self.storage
-            ]
-            for new, old in zip(larger, (self.keys, self.values), strict=True):
-                new[: old.shape[0], :, : old.shape[2]] = old
-            self.storage = tuple(larger)
+    def use(self, rows: int, columns: int) -> None:
+        """Have so many rows and columns be in use."""
         self.keys, self.values = (tensor[:rows, :, :columns] for tensor in self.storage)
 
-    def arrange(self, rows: Tensor, places: Tensor, used: int, count: int, columns: int, more_rows: int) -> None:
-        """Have rows stand at other places of so many, with their last ``used`` columns as the last of so many."""
-        have_rows, _, before, _ = self.keys.shape
-        if columns == before:  # what comes before them moves as well: it is masked and must be finite
-            used, rows, places = columns, rows[rows != places], places[rows != places]
-        self.use(max(have_rows, count), max(before, columns), more_rows)
-        for tensor in (self.keys, self.values) if len(rows) else ():
-            states = tensor[:, :, before - used : before].index_select(0, rows.to(tensor.device))
-            tensor[:, :, columns - used : columns].index_copy_(0, places.to(tensor.device), states)
-            tensor[:, :, : columns - used] = 0
+    def arrange(self, rows: Tensor, places: Tensor, count: int, columns: int, room: tuple[int, int]) -> None:
+        """Have rows stand at other places of so many, and their last columns be the last of so many.
+
+        The storage is made for so many rows and columns as ``room`` says where it is too small or columns move.
+        """
+        have, before, target = self.storage[0].shape, self.keys.shape[2], self.storage
+        if columns == before < have[2] and count <= have[0]:
+            rows, places = rows[rows != places], places[rows != places]
+        else:
+            size = max(count, room[0]), have[1], max(columns + _SPARE, room[1])
+            target = [tensor.new_empty(*size, tensor.shape[-1]) for tensor in self.storage]
+        kept = min(before, columns)
+        for old, new in zip((self.keys, self.values), target, strict=True):
+            moved = old[:, :, before - kept :].index_select(0, rows.to(old.device))
+            new[:, :, : columns - kept].index_fill_(0, places.to(old.device), 0)  # masked, and must be finite
+            new[:, :, columns - kept : columns].index_copy_(0, places.to(old.device), moved)
+        self.storage = target
         self.use(count, columns)
 
 
@@ -132,6 +123,17 @@ class KVCache:
         self._last_position = min(context_length or sys.maxsize, rescaling(model).beyond) - 1
         self._cache: Cache | None = None  # from the first prompt on
         self._lengths: list[int] = []  # tokens of each response that are processed
+        self._room = (0, 0)  # rows and columns
+
+    def reserve(self, rows: int, length: int) -> None:
+        """Say how many responses there will be before any is evicted, and how many tokens they may have."""
+        self._room = rows * self.num_weights, columns_for(length)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether columns have to move before the next step."""
+        storages = [layer.storage[0].shape[2] for layer in self._layers if _has_columns(layer)]
+        return bool(storages) and self._columns == storages[0]
 
     @property
     def _layers(self) -> list[Any]:
@@ -167,8 +169,8 @@ class KVCache:
             common = 0
         outputs = self._run(cache, [text[common:] for text in texts], prompt_lengths, common)
         states = outputs["last_hidden_state"].unflatten(0, (self.num_weights, -1))
-        ends = torch.tensor([len(text) - common - 1 for text in texts], device=states.device)
-        last = states[:, torch.arange(len(texts), device=states.device), ends]
+        rows = torch.arange(len(texts), device=states.device)
+        last = states[:, rows, torch.tensor([len(text) - common - 1 for text in texts], device=states.device)]
         kept = [KeptText(*self._row(cache.layers, row, slice(len(ids))), len(ids)) for row, ids in enumerate(texts)]
         if self._cache is None:
             self._cache = cache
@@ -192,17 +194,16 @@ class KVCache:
         kept = [tensor.unflatten(0, (self.num_weights, -1))[:, row, :, columns] for tensor in _columns(layers)]
         return kept, [place[key].unflatten(0, (self.num_weights, -1))[:, row] for place, key in _states(layers)]
 
-    def admit(self, texts: Sequence[KeptText], copies: Sequence[int], more: int = 0) -> None:
+    def admit(self, texts: Sequence[KeptText], copies: Sequence[int]) -> None:
         """Append rows for responses.
 
         Args:
             texts: what is kept of what they begin with.
             copies: responses that go on from each.
-            more: responses that join next, for which room is made.
         """
         first = len(self._lengths)
         new = [text.tokens for text, count in zip(texts, copies, strict=True) for _ in range(count)]
-        self._arrange(range(first), [*self._lengths, *new], more)
+        self._arrange(range(first), [*self._lengths, *new])
         for text, begin, count in zip(texts, itertools.accumulate(copies, initial=first), copies, strict=False):
             rows = slice(begin, begin + count)
             for place, tensor in enumerate(_columns(self._layers)):
@@ -216,21 +217,22 @@ class KVCache:
 
     def select_rows(self, index: Sequence[int]) -> None:
         """Make response i what response ``index[i]`` is, each at most once, and evict the others."""
-        self._arrange(index, [self._lengths[i] for i in index], 0)
+        self._arrange(index, [self._lengths[i] for i in index])
         for layer in () if index else self._layers:
             _leave_rows_out(layer)
 
-    def _arrange(self, index: Sequence[int], lengths: list[int], more: int) -> None:
+    def _arrange(self, index: Sequence[int], lengths: list[int]) -> None:
         """Have responses ``index`` be the first of those that have these lengths from now on."""
         kept = torch.tensor(list(index), dtype=torch.long)
         weights, count = torch.arange(self.num_weights)[:, None], self.num_weights * len(lengths)
         rows = (weights * len(self._lengths) + kept).flatten()
         places = (weights * len(lengths) + torch.arange(len(kept))).flatten()
         used = max((self._lengths[i] for i in index), default=0)
-        columns = max([used if self._columns - used >= _SPARE else self._columns, *lengths])
+        is_wasteful = self.is_full or self._columns - used > max(_SPARE, used // 4)
+        columns = max([used if is_wasteful else self._columns, *lengths])
         for layer in self._layers:
             if _has_columns(layer):
-                layer.arrange(rows, places, used, count, columns, self.num_weights * more)
+                layer.arrange(rows, places, count, columns, self._room)
         for states, key in _states(self._layers):
             moved = states[key].index_select(0, rows.to(states[key].device))
             states[key] = moved.new_empty(count, *moved.shape[1:]).index_copy_(0, places.to(moved.device), moved)
@@ -254,6 +256,8 @@ class KVCache:
             Logits (W, R, V) of what follows.
         """
         assert self._cache is not None
+        if self.is_full:
+            self._arrange(range(len(ids)), self._lengths)
         where: dict[str, Tensor] = {}
         if columns := self._columns:
             lengths = torch.tensor(self._lengths, device=self.device)[:, None]

@@ -22,8 +22,7 @@ from tokur_cli.engine.forward.batching import is_out_of_memory
 from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.engine.generation.cache import KeptText, KVCache, columns_for, kept_bytes
 from tokur_cli.engine.generation.sampling import Sampling, choose_tokens, random_word
-from tokur_cli.engine.generation.scoring import ScoredTokens, score_tokens
-from tokur_cli.engine.scoring.scorer import Scorer
+from tokur_cli.engine.scoring.scorer import Quantities, Scorer
 from tokur_cli.records.errors import TokurError
 
 _FREE_TO_JOIN = 1 / 8  # of the rows: fewer are not worth a pass over prompts
@@ -63,11 +62,10 @@ class DecodingRequest:
     @property
     def kept(self) -> KeptText | None:
         """What is kept of all that is there already but for the last token; None where it must be computed."""
-        kept = self.begun.kept if self.begun else None
-        return kept if kept and kept.is_there else None
+        return self.begun.kept if self.begun else None
 
 
-@dataclass(frozen=True)
+@dataclass
 class DecodedResponse:
     """One generated response.
 
@@ -77,9 +75,8 @@ class DecodedResponse:
         token_ids: all generated ids, with an end-of-sequence token and the tokens of a stop string.
         text: what they spell without special tokens, up to a stop string.
         finish_reason: ``stop`` (the model ended it), ``length`` or ``stop_string``; ``step`` where only a step ended.
-        scored: of all its tokens, if they are scored.
-        kept: of prompt and response but for the last token, where only a step ended; given up as the response goes on.
-        num_begun: tokens before its last step.
+        scored: of each token what ``Scorer.score_next`` gives, if they are scored.
+        kept: of prompt and response but for the last token, where only a step ended; None once the response goes on.
     """
 
     index: int
@@ -87,9 +84,8 @@ class DecodedResponse:
     token_ids: list[int]
     text: str
     finish_reason: FinishReason
-    scored: ScoredTokens = field(default_factory=ScoredTokens)
+    scored: list[Quantities] = field(default_factory=list)
     kept: KeptText | None = None
-    num_begun: int = 0
 
 
 Result = DecodedResponse | tuple[DecodingRequest, TokurError]
@@ -113,7 +109,7 @@ class _Row:
     sample: int
     limit: int
     ids: list[int]
-    scored: ScoredTokens
+    scored: list[Quantities]
     prompt: KeptText | None = None
     done: bool = False
 
@@ -138,8 +134,8 @@ class Decoder:
         step_tokens: the longest step; None for any length.
         max_rows: responses generated at once; halved for good when memory does not suffice.
         cache_bytes: what is kept of the responses may take, at their longest; None for any amount.
-        choose: from logits (B, V), the settings and B random words to B ids.
         progress: called with how many tokens a step has generated.
+        scorer: scores every token as it is generated; None for no scores.
     """
 
     model: PreTrainedModel
@@ -154,22 +150,12 @@ class Decoder:
     step_tokens: int | None = None
     max_rows: int = 64
     cache_bytes: int | None = None
-    choose: Callable[[Tensor, Sampling, Sequence[int]], Tensor] = choose_tokens
     progress: Callable[[int], None] = lambda tokens: None
+    scorer: Scorer | None = None
 
     def __post_init__(self) -> None:
         self._stop_window = max((len(text.encode()) for text in (*self.stop, *self.step_ends)), default=0) + 4
-        self._rows: list[_Row] = []
-        self._scorer: Scorer | None = None
-        self._cache = self._new_cache()
-        self._waiting: deque[DecodingRequest] = deque()
         self._rescaling = rescaling(self.model)
-        self._exhausted = False  # whether no more requests come
-
-    def score_tokens(self, scorer: Scorer) -> None:
-        """Have every token be scored as it is generated."""
-        self._scorer = scorer
-        self._cache = self._new_cache()
 
     @torch.inference_mode()
     def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[Result | None]:
@@ -184,7 +170,10 @@ class Decoder:
             another request comes.
         """
         source = iter(requests)
-        self._exhausted = False
+        self._exhausted = False  # whether no more requests come
+        self._rows: list[_Row] = []
+        self._waiting: deque[DecodingRequest] = deque()
+        self._cache = self._new_cache()
         while self._rows or not self._exhausted or self._waiting:
             try:
                 yield from self._join(source)
@@ -201,6 +190,9 @@ class Decoder:
             if failed is not None:
                 message = f"too little memory for a response after a prompt of {len(failed.prompt_ids)} tokens"
                 yield failed, TokurError(message)
+
+    def _new_cache(self) -> KVCache:
+        return KVCache(self.model, self.context_length, self.scorer)
 
     def _start_over_with_half(self) -> DecodingRequest | None:
         """Put the unfinished responses back, to be generated again from their beginnings in a smaller batch.
@@ -223,33 +215,37 @@ class Decoder:
         """Evict ended rows and take in waiting requests, if there is enough of either to be worth it."""
         running = [index for index, row in enumerate(self._rows) if not row.done]
         ended = len(self._rows) - len(running)
-        if ended > len(self._rows) * (_SCORED_TO_STAY if self._scorer else _ENDED_TO_STAY):
+        to_stay = len(self._rows) * (_SCORED_TO_STAY if self.scorer else _ENDED_TO_STAY)
+        if ended > to_stay or (ended and self._cache.is_full):
             self._evict(running)
         if self._rows and self.max_rows - len(self._rows) < self.max_rows * _FREE_TO_JOIN:
             return
         joining = yield from self._next_requests(source)
-        others = sorted((r for r in joining if not r.kept), key=lambda r: -len(r.prompt_ids) - len(r.begun_ids))
         continued = [(request, request.kept) for request in joining if request.kept]
+        others = sorted((r for r in joining if not r.kept), key=lambda r: -len(r.prompt_ids) - len(r.begun_ids))
         # Before anything can fail for lack of memory: nothing is lost then
         new_rows = self._rows_of(others)
         self._rows += [*self._rows_of([request for request, _ in continued]), *new_rows]
+        if joining:
+            self._cache.reserve(len(self._rows), max(self._length(row.request) for row in self._rows))
         if continued:
             self._cache.admit([kept for _, kept in continued], [len(request.samples) for request, _ in continued])
-        for _, kept in continued:  # the batch has it from now on
-            kept.give_up()
+        for request, _ in continued:  # the batch has it from now on
+            if request.begun:
+                request.begun.kept = None
         if others:
             yield from self._add_tokens(new_rows, self._prefill(others))
 
     def _rows_of(self, requests: Sequence[DecodingRequest]) -> list[_Row]:
         rows = []
         for request in requests:
-            limit, begun = self._limit(request), request.begun.scored if request.begun else ScoredTokens()
+            limit, scored = self._limit(request), request.begun.scored if request.begun else []
             if request.step is not None and self.step_tokens is not None:
                 limit = min(limit, len(request.begun_ids) + self.step_tokens)
-            for sample in request.samples:
-                scored = ScoredTokens([*begun.tokens], begun.draw_log_p)
-                prompt = request.kept.prompt if request.kept else None
-                rows.append(_Row(request, sample, limit, [*request.begun_ids], scored, prompt))
+            prompt = request.kept.prompt if request.kept else None
+            rows += [
+                _Row(request, sample, limit, [*request.begun_ids], [*scored], prompt) for sample in request.samples
+            ]
         return rows
 
     def _evict(self, running: Sequence[int]) -> None:
@@ -259,18 +255,19 @@ class Decoder:
         self._rows = [self._rows[index] for index in order]
         self._cache.select_rows(order)
 
-    def _new_cache(self) -> KVCache:
-        return KVCache(self.model, self.context_length, self._scorer)
-
     def _limit(self, request: DecodingRequest) -> int:
         if self.context_length is None:
             return self.max_new_tokens
         return min(self.max_new_tokens, max(1, self.context_length - len(request.prompt_ids)))
 
+    def _length(self, request: DecodingRequest) -> int:
+        """Return how many tokens a response may have, its prompt included."""
+        return len(request.prompt_ids) + self._limit(request)
+
     def _next_requests(
         self, source: Iterator[DecodingRequest | None]
     ) -> Generator[Result, None, list[DecodingRequest]]:
-        """Return requests in order, as many as there is room for, the last one perhaps cut; yield what is refused."""
+        """Return requests in order, as many as there is room for, a large one cut; yield what is refused."""
         joining: list[DecodingRequest] = []
         count = len(self._rows)
         longest = max((self._length(row.request) for row in self._rows), default=0)
@@ -284,21 +281,17 @@ class Decoder:
                     yield following, self._rope_error(following)
                     continue
                 self._waiting.append(following)
-            request = self._waiting.popleft()
-            length = self._length(request)
-            room = max(1, min(self.max_rows, self.most_rows(length)))
+            request = self._waiting[0]
+            longest = max(longest, self._length(request))
+            room = max(1, min(self.max_rows, self.most_rows(longest)))
+            if count and count + len(request.samples) > room:
+                return joining
+            self._waiting.popleft()
             if len(request.samples) > room:
                 self._waiting.appendleft(replace(request, samples=request.samples[room:]))
                 request = replace(request, samples=request.samples[:room])
-            count, longest = count + len(request.samples), max(longest, length)
-            if count > min(self.max_rows, self.most_rows(longest)) and (joining or self._rows):
-                self._waiting.appendleft(request)
-                return joining
+            count += len(request.samples)
             joining.append(request)
-
-    def _length(self, request: DecodingRequest) -> int:
-        """Return how many tokens a response may have, its prompt included."""
-        return len(request.prompt_ids) + self._limit(request)
 
     def _rope_error(self, request: DecodingRequest) -> TokurError:
         """Return the error of a request whose responses may reach where the rotary embedding changes."""
@@ -313,7 +306,8 @@ class Decoder:
         if self.cache_bytes is None:
             return sys.maxsize
         of_token, of_text = self._kept_bytes
-        return self.cache_bytes // ((columns_for(length) * of_token + of_text) * self._cache.num_weights)
+        num_weights = self.scorer.num_rows if self.scorer else 1
+        return self.cache_bytes // ((columns_for(length) * of_token + of_text) * num_weights)
 
     @cached_property
     def _kept_bytes(self) -> tuple[int, int]:
@@ -329,7 +323,7 @@ class Decoder:
             some, requests = requests[:count], requests[count:]
             copies = [len(request.samples) for request in some]
             kept, following = self._cache.prefill(texts[:count], [len(request.prompt_ids) for request in some])
-            self._cache.admit(kept, copies, more=sum(len(request.samples) for request in requests))
+            self._cache.admit(kept, copies)
             logits.append(following.repeat_interleave(torch.tensor(copies, device=following.device), dim=1))
             for text, samples in zip(kept, copies, strict=True):
                 for row in itertools.islice(rows, samples):
@@ -345,12 +339,14 @@ class Decoder:
     def _add_tokens(self, rows: list[_Row], logits: Tensor) -> Iterator[Result]:
         """Choose tokens for these rows, the batch's last ones, from logits (W, R, V)."""
         words = [0 if row.done else self._random_word(row) for row in rows]
-        tokens = self.choose(logits[0], self.sampling, words).tolist()
+        tokens = choose_tokens(logits[0], self.sampling, words).tolist()
         running = [place for place, row in enumerate(rows) if not row.done]
-        if self._scorer:
-            chosen = [max(0, tokens[place]) for place in running]
+        if self.scorer:
             some = logits if len(running) == len(rows) else logits[:, running]
-            score_tokens(self._scorer, some, chosen, [rows[place].scored for place in running])
+            chosen = torch.tensor([max(0, tokens[place]) for place in running], device=logits.device)
+            found = self.scorer.score_next(some, chosen, [rows[place].scored for place in running])
+            for place, quantities in zip(running, found, strict=True):
+                rows[place].scored.append(quantities)
         self.progress(len(running))
         first = len(self._rows) - len(rows)
         for place in running:
@@ -363,7 +359,9 @@ class Decoder:
                 yield row.request, TokurError(message)
             elif (reason := self._finish_reason(row)) is not None:
                 row.done = True
-                yield self._response(row, reason, first + place)
+                text = text_of(self.decode, row.ids, reason, self.stop)
+                kept = self._cache.take(first + place, row.prompt) if reason == "step" else None
+                yield DecodedResponse(row.request.index, row.sample, row.ids, text, reason, row.scored, kept)
 
     def _random_word(self, row: _Row) -> int:
         return random_word(self.sampling.seed, row.request.key, row.sample, len(row.new_ids), row.request.step)
@@ -379,12 +377,6 @@ class Decoder:
             return None
         text = self.decode(row.new_ids[-self._stop_window :])
         return "step" if len(row.ids) == row.limit or any(end in text for end in self.step_ends) else None
-
-    def _response(self, row: _Row, reason: FinishReason, place: int) -> DecodedResponse:
-        text = text_of(self.decode, row.ids, reason, self.stop)
-        kept = self._cache.take(place, row.prompt) if reason == "step" else None
-        begun = len(row.request.begun_ids)
-        return DecodedResponse(row.request.index, row.sample, list(row.ids), text, reason, row.scored, kept, begun)
 
 
 def text_of(

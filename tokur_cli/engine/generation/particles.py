@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from tokur_cli.engine.forward.prefix_tree import has_latent_attention
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
 from tokur_cli.engine.generation.resampling import Resampling, Weights
-from tokur_cli.engine.generation.scoring import ScoredTokens
 from tokur_cli.engine.scoring.scorer import Quantities, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
@@ -64,7 +65,7 @@ class Lineage:
     copies: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class GuidedResponse(DecodedResponse):
     """A response and what is known of it.
 
@@ -81,38 +82,61 @@ Guided = GuidedResponse | tuple[DecodingRequest, TokurError]
 """A response, or a question that cannot be answered and why."""
 
 
+@dataclass(frozen=True)
+class _Particle:
+    """A response so far.
+
+    Args:
+        response: it.
+        root: the slot that it began in.
+        step: the token that its last step begins with.
+        ends, scores: as in ``Lineage``.
+    """
+
+    response: DecodedResponse
+    root: int
+    step: int = 0
+    ends: tuple[int, ...] = ()
+    scores: tuple[float, ...] = ()
+
+    @property
+    def is_growing(self) -> bool:
+        return self.response.finish_reason == "step"
+
+    @property
+    def quantities(self) -> Quantities:
+        """Per-token quantities, T first in their shapes."""
+        scored = self.response.scored
+        return {name: np.array([token[name] for token in scored]) for name in scored[0] if name != "draw_log_p"}
+
+
 @dataclass
 class _Question:
     """A question under way."""
 
     request: DecodingRequest
-    particles: list[DecodedResponse]  # N responses so far
+    particles: list[_Particle]  # N
     awaited: int = 0  # particles
-    slot_ends: list[list[int]] = field(default_factory=list)  # (rounds, N) tokens
-    slot_scores: list[list[float]] = field(default_factory=list)  # (rounds, N)
+    slot_scores: list[tuple[float, ...]] = field(default_factory=list)  # (rounds, N)
     ancestors: list[list[int]] = field(default_factory=list)  # (rounds − 1, N)
     ess: list[float] = field(default_factory=list)
     weights: Weights | None = None  # of earlier rounds that were left as they are
 
-    @property
-    def is_growing(self) -> bool:
-        return any(particle.finish_reason == "step" for particle in self.particles)
-
-    def lineage(self, slot: int) -> Lineage:
-        """Return how what a slot holds at the end became what it is."""
-        places = [slot]  # of what it was after each round
-        for ancestors in reversed(self.ancestors):
-            places.insert(0, ancestors[places[0]])
-        texts = [particle.token_ids for particle in self.particles]
-        return Lineage(
-            ends=tuple(ends[place] for ends, place in zip(self.slot_ends, places, strict=True)),
-            scores=tuple(scores[place] for scores, place in zip(self.slot_scores, places, strict=True)),
+    def response(self, slot: int) -> GuidedResponse:
+        """Return what a slot holds at the end."""
+        particle = self.particles[slot]
+        texts = [other.response.token_ids for other in self.particles]
+        lineage = Lineage(
+            ends=particle.ends,
+            scores=particle.scores,
             slot_scores=tuple(scores[slot] for scores in self.slot_scores),
             ancestors=tuple(ancestors[slot] for ancestors in self.ancestors),
             ess=tuple(self.ess),
-            root=places[0],
+            root=particle.root,
             copies=texts.count(texts[slot]),
         )
+        fields = {**vars(particle.response), "sample": slot, "scored": []}
+        return GuidedResponse(**fields, lineage=lineage, quantities=particle.quantities)
 
 
 class ParticleFilter:
@@ -130,7 +154,7 @@ class ParticleFilter:
     def __init__(self, decoder: Decoder, scorer: Scorer, guide: Guide) -> None:
         self.decoder, self.scorer, self.guide = decoder, scorer, guide
         if scorer.draws is None or not has_latent_attention(scorer.model):  # else each step's end is scored whole
-            decoder.score_tokens(scorer)
+            decoder.scorer = scorer
         self._questions: dict[int, _Question] = {}
         self._queue: deque[DecodingRequest] = deque()
 
@@ -152,7 +176,10 @@ class ParticleFilter:
                 following = next(source, _END)
                 exhausted = following is _END
                 if isinstance(following, DecodingRequest):
-                    self._begin(following)
+                    empty = DecodedResponse(following.index, 0, [], "", "step")
+                    particles = [_Particle(empty, slot) for slot in range(len(following.samples))]
+                    question = self._questions[following.index] = _Question(following, particles)
+                    self._grow(question)
             if self._questions or not exhausted:
                 yield self._queue.popleft() if self._queue else None
 
@@ -166,28 +193,25 @@ class ParticleFilter:
         most = min(_IN_STEPS * self.decoder.max_rows, self.decoder.most_rows(length))
         return under_way + len(requests[-1].samples) > most
 
-    def _begin(self, request: DecodingRequest) -> None:
-        empty = DecodedResponse(request.index, 0, [], "", "step")
-        question = self._questions[request.index] = _Question(request, [empty] * len(request.samples))
-        self._grow(question)
-
     def _grow(self, question: _Question) -> None:
         """Have every particle that has not ended grow by a step."""
-        slots_of: dict[int, list[int]] = {}  # of the same particle
-        for slot, particle in enumerate(question.particles):
-            if particle.finish_reason == "step":
-                slots_of.setdefault(id(particle), []).append(slot)
-        question.awaited = sum(map(len, slots_of.values()))
+        growing = [slot for slot, particle in enumerate(question.particles) if particle.is_growing]
+        question.awaited = len(growing)
+        slots_of: dict[int, list[int]] = {}  # of the same response
+        for slot in growing:
+            slots_of.setdefault(id(question.particles[slot].response), []).append(slot)
         for slots in slots_of.values():
-            step, particle = len(question.slot_scores), question.particles[slots[0]]
-            self._queue.append(replace(question.request, samples=slots, begun=particle, step=step))
+            step, begun = len(question.slot_scores), question.particles[slots[0]].response
+            self._queue.append(replace(question.request, samples=slots, begun=begun, step=step))
 
     def _take(self, response: DecodedResponse) -> Iterator[Guided]:
         """Note that a particle has grown; the last one ends its question's round."""
         question = self._questions.get(response.index)
         if question is None:  # another particle of the question has failed
             return
-        question.particles[response.sample] = response
+        particle = question.particles[response.sample]
+        step = len(particle.response.token_ids)
+        question.particles[response.sample] = replace(particle, response=response, step=step)
         question.awaited -= 1
         if not question.awaited:
             yield from self._end_round(question)
@@ -205,41 +229,42 @@ class ParticleFilter:
         except TokurError as error:
             yield from self._give_up(question.request.index, error)
             return
-        while question.is_growing:
+        while any(particle.is_growing for particle in question.particles):
             self._resample(question)
-            if question.is_growing:
+            if any(particle.is_growing for particle in question.particles):
                 self._grow(question)
                 return
-            self._keep_scores(question)  # ended ones have replaced all others: nothing grows in this round
+            self._note_scores(question)  # ended ones have replaced all others: nothing grows in this round
         del self._questions[question.request.index]
-        for slot, particle in enumerate(question.particles):
-            fields = {**vars(particle), "sample": slot, "scored": ScoredTokens()}
-            quantities = particle.scored.quantities
-            yield GuidedResponse(**fields, lineage=question.lineage(slot), quantities=quantities)
+        yield from (question.response(slot) for slot in range(len(question.particles)))
 
     def _judge(self, question: _Question) -> None:
-        """Compute the scores of all particles."""
-        unscored = [one for one in question.particles if len(one.scored.tokens) < len(one.token_ids)]
-        whole = [TokenizedResponse(question.request.prompt_ids, particle.token_ids) for particle in unscored]
+        """Compute the scores of all particles at the end of a round."""
+        responses = [particle.response for particle in question.particles]
+        unscored = [response for response in responses if len(response.scored) < len(response.token_ids)]
+        whole = [TokenizedResponse(question.request.prompt_ids, response.token_ids) for response in unscored]
         for index, quantities in self.scorer.score(whole):
             if isinstance(quantities, TokurError):
                 raise quantities
-            unscored[index].scored.set_quantities(quantities)
-        self._keep_scores(question)
+            count = len(unscored[index].token_ids)
+            unscored[index].scored = [{name: values[t] for name, values in quantities.items()} for t in range(count)]
+        self._note_scores(question)
         if not all(map(math.isfinite, question.slot_scores[-1])):
             raise TokurError("the model's numbers for a response so far are not finite: try --dtype float32")
 
-    def _keep_scores(self, question: _Question) -> None:
-        """Note the scores and lengths of all particles at the end of a round."""
-        particles, score = question.particles, self.guide.score
-        question.slot_scores.append([score(one.scored.quantities, one.num_begun) for one in particles])
-        question.slot_ends.append([len(one.token_ids) for one in particles])
+    def _note_scores(self, question: _Question) -> None:
+        """Note the scores and lengths of all particles."""
+        for slot, particle in enumerate(question.particles):
+            score = self.guide.score(particle.quantities, particle.step)
+            ends = (*particle.ends, len(particle.response.token_ids))
+            question.particles[slot] = replace(particle, ends=ends, scores=(*particle.scores, score))
+        question.slot_scores.append(tuple(particle.scores[-1] for particle in question.particles))
 
     def _resample(self, question: _Question) -> None:
         key = (self.decoder.sampling.seed, "resample", question.request.key, len(question.slot_scores) - 1)
         rewards = [self.guide.sign * score for score in question.slot_scores[-1]]
-        resampled = self.guide.resampling.resample(rewards, key, question.weights)
-        question.particles = [question.particles[ancestor] for ancestor in resampled.ancestors]
-        question.ancestors.append(resampled.ancestors)
-        question.ess.append(resampled.size)
-        question.weights = resampled.weights if self.guide.of_step else None
+        ancestors, size, weights = self.guide.resampling.resample(rewards, key, question.weights)
+        question.particles = [question.particles[ancestor] for ancestor in ancestors]
+        question.ancestors.append(ancestors)
+        question.ess.append(size)
+        question.weights = weights if self.guide.of_step else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,50 +28,36 @@ class Resampling:
     temperature: float | None = 1.0
     scheme: Scheme = "multinomial"
 
-    def resample(self, rewards: Sequence[float], key: tuple[object, ...], earlier: Weights | None = None) -> Resampled:
+    def resample(
+        self, rewards: Sequence[float], key: tuple[object, ...], earlier: Weights | None = None
+    ) -> tuple[list[int], float, Weights | None]:
         """Resample one round.
 
         Args:
             rewards: (N,) of the particles, finite; more is better.
             key: what the random numbers belong to.
             earlier: (N,) weights of the rounds before, which were left as they are; None for equal ones.
+
+        Returns:
+            The particle that each slot goes on with, (N,); the effective sample size; and the weights (N,) where the
+            round is left as it is, None where they are equal from now on.
         """
         weights = softmax_weights(np.array(rewards, dtype=np.float64), self.temperature)
         if earlier is not None:
             weights = weights * earlier / (weights * earlier).sum()
-        size = effective_size(weights)
-        if self.scheme == "systematic" and size >= len(weights) / 2:
-            return Resampled(list(range(len(weights))), size, weights)
-        return Resampled(draw(weights, self.scheme, key), size, None)
-
-
-class Resampled(NamedTuple):
-    """What became of a round.
-
-    Args:
-        ancestors: (N,) the particle that each slot goes on with.
-        size: effective sample size.
-        weights: (N,) of the particles where the round is left as it is; None where they are equal from now on.
-    """
-
-    ancestors: list[int]
-    size: float
-    weights: Weights | None
+        count = len(weights)
+        size = min(float(1 / np.square(weights).sum()), float(count))  # from 1 (one has all the weight) to N
+        if self.scheme == "systematic" and size >= count / 2:
+            return list(range(count)), size, weights
+        return draw(weights, self.scheme, key), size, None
 
 
 def softmax_weights(rewards: Weights, temperature: float | None) -> Weights:
     """Return softmax(rewards / T), (N,); with no T its standard deviation, and equal weights where that is 0."""
     scale = float(rewards.std()) if temperature is None else temperature
-    if scale == 0:
-        return np.full(len(rewards), 1 / len(rewards))
-    powers = np.exp((rewards - rewards.max()) / scale)
+    powers = np.exp((rewards - rewards.max()) / scale) if scale else np.ones(len(rewards))
     weights: Weights = powers / powers.sum()
     return weights
-
-
-def effective_size(weights: Weights) -> float:
-    """Return 1 / Σ w², from 1 (one has all the weight) to N (all have the same)."""
-    return min(float(1 / np.square(weights).sum()), float(len(weights)))
 
 
 def draw(weights: Weights, scheme: Scheme, key: tuple[object, ...]) -> list[int]:

@@ -6,8 +6,9 @@ a block at a time, which on a CPU stay in its cache.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 import torch
@@ -33,10 +34,9 @@ def token_quantities(
     logits: Callable[[Tensor], Tensor],
     hidden: Tensor,
     targets: Tensor,
-    starts: Tensor,
+    counts: Sequence[int],
     *,
-    joint: bool = False,
-    log_weights: Tensor | None = None,
+    before: Tensor | None = None,
     estimator: Estimator = "paper",
     on_demand: Collection[str] = (),
     compare: bool = False,
@@ -77,14 +77,18 @@ def token_quantities(
         likeliest_mean  (N, K) p̄
         of_draws        (N, M) the id of each draw's likeliest token, int64
 
+    With joint weights w_m,t ∝ Π_{s<t} p_m(y_s) over the response so far, rather than 1/M, there is
+
+        draw_log_p      (N, M) log p_m(y)
+
     Args:
         logits: from (1, n, d) hidden states to (1, n, V) logits.
         hidden: (1 + M, N, d): for each response token, the state that predicts it, under W_0 and under each draw;
             responses one after another.
         targets: (N,) ids y of the response tokens.
-        starts: (N,) index of the first token of each token's response, on the CPU.
-        joint: weights w_m,t ∝ Π_{s<t} p_m(y_s) over the response so far, rather than 1/M.
-        log_weights: (M, N) their logarithms up to a constant, on the CPU, where they are known.
+        counts: tokens of each of R responses.
+        before: (R, M) float64 on the CPU, for joint weights: log p_m of what each response had before these tokens;
+            None for weights of 1/M.
         estimator: of ``eu``.
         on_demand: those wanted of ``eu_kl`` and ``eu_fisher``, beside ``eu``, and ``margin``.
         compare: whether the comparisons are wanted.
@@ -94,7 +98,7 @@ def token_quantities(
         name → (N,) float32 on the CPU, in the order of the records, and the alternatives; nothing of draws where M = 0.
     """
     num_rows, total, _ = hidden.shape
-    weights = _JointWeights(num_rows - 1, starts) if joint else None
+    weights = None if before is None else _JointWeights(before, counts)
     # Filled in place: small results that stay between the blocks would keep the allocator from using their places again
     quantities: dict[str, Tensor] = {}
     first, block = 0, _FIRST_BLOCK
@@ -107,9 +111,9 @@ def token_quantities(
             distributions = Distributions(some)
             chosen = distributions.log_p(entries)  # (1 + M, n)
             shares = weights.next(chosen[1:]) if weights else None
-            if log_weights is not None:
-                shares = log_weights[:, place].softmax(0).float().to(some.device)
             row = _reduce(distributions, chosen[0], shares, estimator, on_demand)
+            if weights:
+                row["draw_log_p"] = chosen[1:].T
             if compare:
                 row |= _compare(distributions, entries)
             if alternatives:
@@ -198,23 +202,22 @@ class _JointWeights:
     """w_m,t ∝ Π_{s<t} p_m(y_s), block after block of responses that stand one after another.
 
     Args:
-        num_draws: M.
-        starts: (N,) index of the first token of each token's response, on the CPU.
+        before: (R, M) float64 log p_m of what each response had before, on the CPU.
+        counts: tokens of each response.
     """
 
-    def __init__(self, num_draws: int, starts: Tensor) -> None:
-        self._first = (starts == torch.arange(len(starts))).tolist()  # of its response
-        self._sum = torch.zeros(num_draws, dtype=torch.float64)  # log p_m of the response so far
+    def __init__(self, before: Tensor, counts: Sequence[int]) -> None:
+        firsts = itertools.accumulate(counts, initial=0)
+        self._begin = dict(zip(firsts, before, strict=False))  # of a response, by its first token
+        self._sum = before.new_zeros(before.shape[1])  # log p_m of the response so far
         self._done = 0
 
     def next(self, chosen: Tensor) -> Tensor:
         """Return the weights (M, n) of the next n tokens, whose log p_m(y) are ``chosen`` (M, n)."""
         sums = []
         for log_p in chosen.cpu().double().T:
-            if self._first[self._done]:
-                self._sum = torch.zeros_like(log_p)
-            sums.append(self._sum)
-            self._sum = self._sum + log_p
+            sums.append(self._begin.get(self._done, self._sum))
+            self._sum = sums[-1] + log_p
             self._done += 1
         return torch.stack(sums, dim=1).softmax(0).float().to(chosen.device)
 

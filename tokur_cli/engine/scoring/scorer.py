@@ -100,6 +100,10 @@ class Scorer:
         self._batches = HalvingBatches(batch_tokens // self.num_rows, self._tree.clear, self._rescaling.beyond)
 
     @property
+    def _is_joint(self) -> bool:
+        return self.sampling == "joint" and self.draws is not None
+
+    @property
     def batch_tokens(self) -> int:
         """Positions in a batch, of one of the 1 + M rows."""
         return self._batches.batch_tokens
@@ -221,27 +225,34 @@ class Scorer:
             hidden: the states, where the model's head computes.
             outputs: what the body puts out, of any batch: what the model's head is given beside the states.
         """
-        counts = np.array([len(response.response_ids) for response in responses])
-        ends = np.cumsum(counts)
+        counts = [len(response.response_ids) for response in responses]
         targets = torch.tensor([token for response in responses for token in response.response_ids])
-        starts = torch.from_numpy(np.repeat(ends - counts, counts))
-        joint = self.sampling == "joint" and self.draws is not None
+        before = torch.zeros(len(counts), self.num_rows - 1, dtype=torch.float64) if self._is_joint else None
         with logits_from(self.model, outputs) as logits:
-            found = token_quantities(logits, hidden, targets.to(hidden.device), starts, joint=joint, **self._options)
-        arrays = {name: values.numpy() for name, values in found.items()}
-        return [
-            {name: values[end - count : end] for name, values in arrays.items()}
-            for count, end in zip(counts, ends, strict=True)
-        ]
+            found = token_quantities(logits, hidden, targets.to(hidden.device), counts, before=before, **self._options)
+        found.pop("draw_log_p", None)
+        divided = {name: values.split(counts) for name, values in found.items()}
+        return [{name: values[row].numpy() for name, values in divided.items()} for row in range(len(counts))]
 
-    def quantities_of_logits(self, logits: Tensor, targets: Tensor, log_weights: Tensor | None) -> Quantities:
-        """Return the quantities of N tokens of as many responses.
+    def score_next(self, logits: Tensor, tokens: Tensor, scored: Sequence[Sequence[Quantities]]) -> list[Quantities]:
+        """Return what the next token of each of R responses has in the whole response, up to floating point.
+
+        In a decoder with a cache, a step's query meets the keys that earlier tokens got under the draws of their own
+        steps: this is what ``stepwise`` means.
 
         Args:
-            logits: (1 + M, N, V) that they are chosen from.
-            targets: (N,) their ids.
-            log_weights: (M, N) as for ``token_quantities``.
+            logits: (1 + M, R, V) that they are chosen from.
+            tokens: (R,) their ids.
+            scored: of each response, what this function returned of its tokens so far.
+
+        Returns:
+            Quantities of one token each; ``draw_log_p`` is of the response so far, (M,) float64.
         """
-        starts = torch.arange(len(targets))
-        found = token_quantities(lambda rows: rows, logits, targets, starts, log_weights=log_weights, **self._options)
-        return {name: values.numpy() for name, values in found.items()}
+        before = None
+        if self._is_joint:
+            none = np.zeros(self.num_rows - 1)
+            before = torch.from_numpy(np.stack([one[-1]["draw_log_p"] if one else none for one in scored]))
+        found = token_quantities(lambda rows: rows, logits, tokens, [1] * len(scored), before=before, **self._options)
+        if before is not None:
+            found["draw_log_p"] = before + found["draw_log_p"]
+        return [{name: values[row].numpy() for name, values in found.items()} for row in range(len(scored))]
