@@ -1,5 +1,4 @@
 import pytest
-import torch
 
 from tests.engine.baselines.plain import by_hand, byte
 from tests.tiny import tiny_model, tiny_tokenizer
@@ -40,21 +39,3 @@ def test_find_verbalizers_counts_forms_once_and_from_where_they_part():
 def test_find_verbalizers_refuses_a_tokenizer_that_tells_no_form_apart():
     with pytest.raises(TokurError, match="does not tell Yes from No"):
         find_verbalizers(Words(), YES_OR_NO)
-
-
-def test_ask_with_too_little_memory_halves_the_batch_and_refuses_what_does_not_fit_alone(monkeypatch):
-    model = tiny_model()
-    question = YesNoQuestion(model, find_verbalizers(tiny_tokenizer(), YES_OR_NO), 1000)
-    prompts = [byte("a" * length) for length in (5, 60, 7)]
-    expected = question.ask(prompts)
-    whole = model.base_model.forward
-
-    def small(input_ids, **rest):
-        if input_ids.numel() > 30:
-            raise torch.OutOfMemoryError("too much")
-        return whole(input_ids=input_ids, **rest)
-
-    monkeypatch.setattr(model.base_model, "forward", small)
-    assert question.ask(prompts[::2]) == pytest.approx(expected[::2], abs=1e-5)
-    with pytest.raises(TokurError, match="too little memory for"):
-        question.ask(prompts)

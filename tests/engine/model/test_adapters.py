@@ -9,8 +9,6 @@ from safetensors.torch import load_file, save_file
 
 from tests.engine.loading import IDS, KINDS, LORA, load, save_adapter
 from tests.tiny import tiny_model, tiny_model_folder, tiny_tokenizer
-from tokur_cli.engine.posterior.posterior import build_posterior
-from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.records.errors import TokurError
 
 
@@ -27,27 +25,6 @@ def test_merge_adapter_of_each_kind_into_the_base_that_its_config_names(kind, tm
         "model": str(tmp_path / "adapter"), "revision": None, "base": str(base), "base_revision": None,
         "dtype": "float32",
     }  # fmt: skip
-
-
-def test_build_posterior_is_that_of_the_weights_with_the_adapter(tmp_path):
-    """W_0 + sBA written out in float64, and its own basis."""
-    base = tiny_model_folder(tmp_path)
-    save_adapter(tmp_path / "adapter", "lora", base)
-    tensors = load_file(tmp_path / "adapter" / "adapter_model.safetensors")
-    whole = tiny_model().double()
-    for name, module in whole.named_modules():
-        if (down := tensors.get(f"base_model.model.{name}.lora_A.weight")) is not None:
-            up = tensors[f"base_model.model.{name}.lora_B.weight"]
-            module.weight += 8 / 4 * up.double() @ down.double()
-    settings = PosteriorSettings(sigma=0.3, rank=4)
-    loaded = load(base, adapter=str(tmp_path / "adapter"))
-    posterior = build_posterior(loaded.model, settings, cache=tmp_path / "bases")
-    for matrix in posterior.matrices:
-        left = torch.linalg.svd(whole.get_submodule(matrix.module_name).weight).U[:, :4]
-        assert (left.T @ matrix.basis.double()).abs() == pytest.approx(torch.eye(4).numpy(), abs=1e-3)
-    plain = build_posterior(load(base).model, settings, cache=tmp_path / "bases")
-    assert len(list((tmp_path / "bases").iterdir())) == 2, "a basis of its own"
-    assert not torch.equal(plain.matrices[0].basis, posterior.matrices[0].basis)
 
 
 @pytest.mark.parametrize(

@@ -99,21 +99,6 @@ def kept(tmp_path):
     return model, folder, json.loads((folder / "posterior.json").read_text())
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"format": 2, "new": 1}, "has format 2, and this tokur .* reads up to 1"),
-        ({"sigma": -0.1}, '"sigma" is -0.1, not a number from 0'),
-        ({"sigma": "0.1"}, '"sigma" should be float'),
-    ],
-)
-def test_read_description_refuses_other_fields(fields, said, kept):
-    _, folder, description = kept
-    (folder / "posterior.json").write_text(json.dumps(description | fields))
-    with pytest.raises(TokurError, match=rf"posterior\.json: .*{said}"):
-        read_description(str(folder))
-
-
 def test_load_posterior_says_that_the_basis_is_missing(kept):
     model, folder, _ = kept
     (folder / "basis.safetensors").unlink()

@@ -141,18 +141,6 @@ def test_largest_sigma_is_found_from_below_in_under_ten_sweeps(scale, power, cei
     assert found in calls
 
 
-def test_largest_sigma_takes_no_step_longer_than_thirtyfold():
-    divergence, calls = counted(lambda sigma: 1e9 if sigma > 1e-3 else 0.04)
-    largest_sigma(divergence, 0.05)
-    assert calls[:3] == pytest.approx([0.1, 0.1 / 30, 0.1 / 900])
-
-
-def test_largest_sigma_ends_where_it_is_precise_enough():
-    divergence, calls = counted(lambda sigma: sigma**2)
-    assert 0.2 / PRECISION <= largest_sigma(divergence, 0.04) <= 0.2
-    assert len(calls) < SWEEPS
-
-
 def test_largest_sigma_says_where_there_is_none():
     with pytest.raises(TokurError, match="even σ = "):
         largest_sigma(lambda sigma: 1.0, 0.05)
