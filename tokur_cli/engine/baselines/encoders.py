@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,38 +37,32 @@ RELATIONS = ("entail", "neutral", "contra")  # what the labels of a natural lang
 HUB_FILES = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
 
 
-class Encoder:
-    """Reads texts or pairs of texts.
+def _reader(model: Any, name: str, note: Callable[[str], None]) -> Callable[[Sequence[tuple[str, ...]]], Tensor]:
+    """Return what gives the embeddings of n texts (text,) or the ratings of n pairs, (n, …) in float64 on the CPU.
+
+    It raises TokurError where memory doesn't suffice for one of them.
 
     Args:
         model: sentence-transformers' SentenceTransformer, for texts, or CrossEncoder, for pairs.
         name: what the user typed, for messages.
         note: called once if a text is cut off, which sentence-transformers does without a word.
     """
+    if model.tokenizer.pad_token_id is None:
+        raise TokurError(f"{name} has no padding token, so it can't read texts in batches; use another model")
+    # A table of positions may begin with some that no token takes (RoBERTa's)
+    for place, module in model.named_modules():
+        if place.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            room = module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+            model.max_seq_length = min(model.max_seq_length, room)
+    most = model.max_seq_length
+    note_once = cache(note)
 
-    def __init__(self, model: Any, name: str, note: Callable[[str], None]) -> None:
-        if model.tokenizer.pad_token_id is None:
-            raise TokurError(f"{name} has no padding token, so it can't read texts in batches; use another model")
-        # A table of positions may begin with some that no token takes (RoBERTa's)
-        for place, module in model.named_modules():
-            if place.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-                room = module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
-                model.max_seq_length = min(model.max_seq_length, room)
-        self.model, self._name, self._note, self._is_cut_off = model, name, note, False
-
-    def read(self, items: Sequence[tuple[str, ...]]) -> Tensor:
-        """Return the embeddings of n texts (text,) or the ratings of n pairs, (n, …) in float64 on the CPU.
-
-        Raises:
-            TokurError: memory doesn't suffice for one of them.
-        """
-        most = self.model.max_seq_length
+    def read(items: Sequence[tuple[str, ...]]) -> Tensor:
         with tokenizing():
-            ids = self.model.tokenizer(*map(list, zip(*items, strict=True)))["input_ids"]
-        if not self._is_cut_off and max(map(len, ids)) > most:
-            self._note(f"{self._name} reads {most} tokens; the rest of longer texts isn't compared")
-            self._is_cut_off = True
-        run = self.model.encode if len(items[0]) == 1 else self.model.predict
+            ids = model.tokenizer(*map(list, zip(*items, strict=True)))["input_ids"]
+        if max(map(len, ids)) > most:
+            note_once(f"{name} reads {most} tokens; the rest of longer texts isn't compared")
+        run = model.encode if len(items[0]) == 1 else model.predict
         inputs = [item if len(item) > 1 else item[0] for item in items]
 
         def compute(batch_size: int) -> Tensor:
@@ -79,8 +74,10 @@ class Encoder:
         except RuntimeError as error:
             if "No executable batch size" not in str(error):
                 raise
-            raise TokurError(f"{self._name}: too little memory for a text") from error
+            raise TokurError(f"{name}: too little memory for a text") from error
         return result
+
+    return read
 
 
 def load_entailment(
@@ -114,8 +111,8 @@ def load_entailment(
                 f"{name} has no classes for entailment, neutral and contradiction: they are "
                 f"{', '.join(labels.values())}; name another with --set nli_model"
             )
-        model = _load("CrossEncoder", CLASSIFIER, source, name, config, device, activation_fn=torch.nn.Identity())
-    read = Encoder(model, name, note).read
+        model = _load("CrossEncoder", CLASSIFIER, source, config, device, activation_fn=torch.nn.Identity())
+    read = _reader(model, name, note)
 
     def relations(texts: Sequence[str]) -> Array:
         logits = read([(first, second) for first in texts for second in texts])[:, [found[0] for found in columns]]
@@ -150,9 +147,9 @@ def load_similarity(
         is_embedding = Path(source.place, "modules.json").exists() and not _is_classifier(config)
         if is_embedding:
             auto = "AutoModelForTextEncoding" if config.is_encoder_decoder else "AutoModel"
-            model = _load("SentenceTransformer", auto, source, name, config, device)
+            model = _load("SentenceTransformer", auto, source, config, device)
         elif _is_classifier(config):
-            model = _load("CrossEncoder", CLASSIFIER, source, name, config, device)
+            model = _load("CrossEncoder", CLASSIFIER, source, config, device)
             ends = model.activation_fn(torch.tensor([-1e4, 1e4]))
             if model.num_labels != 1 or not torch.equal(ends, ends.clip(0, 1)):
                 raise TokurError(f"{name} doesn't rate pairs from 0 to 1; name another with --set similarity_model")
@@ -161,7 +158,7 @@ def load_similarity(
                 f"{name} is neither a cross-encoder nor a sentence-embedding model; name another with "
                 "--set similarity_model"
             )
-    read = Encoder(model, name, note).read
+    read = _reader(model, name, note)
 
     def similarities(texts: Sequence[str]) -> Array:
         directed = np.ones((len(texts), len(texts)))
@@ -196,22 +193,19 @@ def _find(name: str, progress: Callable[[str], None]) -> tuple[Source, PreTraine
     import_transformers()
     path = Path(name).expanduser()
     if name == DEFAULT_SIMILARITY_MODEL:
-        source = Source(name, str(embedded_folder(SIMILARITY, progress)))
-    elif path.exists():
-        source = Source(name, str(path))
-    else:
-        source = Source(name, snapshot_download(name, allow_patterns=HUB_FILES))
+        path = embedded_folder(SIMILARITY, progress)
+    elif not path.exists():
+        path = Path(snapshot_download(name, allow_patterns=HUB_FILES))
     progress(f"loading {name}")
-    return source, AutoConfig.from_pretrained(source.place, trust_remote_code=False, local_files_only=True)
+    config = AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=True)
+    return Source(name, str(path)), config
 
 
-def _load(
-    kind: str, auto: str, source: Source, name: str, config: PreTrainedConfig, device: str, **options: Any
-) -> Any:
+def _load(kind: str, auto: str, source: Source, config: PreTrainedConfig, device: str, **options: Any) -> Any:
     """Load a model of sentence-transformers, which by itself would make up weights that aren't there."""
     import sentence_transformers
 
-    load_tokenizer(source, name)
+    load_tokenizer(source)
     # Nothing reads what BERT's pooler makes of the first token
     load_checked(source, auto, unused=("pooler.",), config=config, dtype=torch.float32, device_map="meta")
     model = getattr(sentence_transformers, kind)(

@@ -37,12 +37,8 @@ def import_transformers() -> None:
     if _OPTIMISATION in sys.modules:
         return
     stand_in: Any = ModuleType(_OPTIMISATION)
-    stand_in.linear_sum_assignment = lambda *of, **options: import_module(_OPTIMISATION).linear_sum_assignment(
-        *of, **options
-    )
+    stand_in.linear_sum_assignment = lambda *of, **by: import_module(_OPTIMISATION).linear_sum_assignment(*of, **by)
     sys.modules[_OPTIMISATION] = stand_in
-    try:
-        with suppress(ImportError):  # another function, another place: the models import it as it is
-            import transformers.loss.loss_utils
-    finally:
-        del sys.modules[_OPTIMISATION]
+    with suppress(ImportError):  # another function, another place: the models import it as it is
+        import transformers.loss.loss_utils
+    del sys.modules[_OPTIMISATION]

@@ -162,9 +162,8 @@ def _find(
         generation = None
         with suppress(OSError):  # a model without one
             generation = auto.from_pretrained(source.place, revision=source.revision)
-        tokenizer = load_tokenizer(
-            own if own is source or TOKENIZER_CONFIG in own.files else source, own.name, request.trust_remote_code
-        )
+        has_tokenizer = adapter is not None and TOKENIZER_CONFIG in adapter.files
+        tokenizer = load_tokenizer(own if has_tokenizer else source, request.trust_remote_code)
         vocabulary_size = getattr(config.get_text_config(decoder=True), "vocab_size", None)
         if adapter and vocabulary_size is not None:  # it may bring tokens of its own
             vocabulary_size = max(vocabulary_size, len(tokenizer))
@@ -185,7 +184,7 @@ def _find(
     return source, adapter, config, found
 
 
-def load_tokenizer(source: Source, name: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+def load_tokenizer(source: Source, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
     """Load a model's tokenizer.
 
     Raises:
@@ -198,7 +197,7 @@ def load_tokenizer(source: Source, name: str, trust_remote_code: bool = False) -
     )
     # Where the files are missing, transformers makes some families a tokenizer of nothing but special tokens.
     if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
-        raise TokurError(f"{name} has no tokenizer that can be read: its tokenizer.json is missing or damaged")
+        raise TokurError(f"{source.name} has no tokenizer that can be read: its tokenizer.json is missing or damaged")
     return tokenizer
 
 
