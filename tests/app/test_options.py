@@ -31,7 +31,6 @@ def test_option_relations_name_options_of_their_commands():
     [
         ("nothing", "tokur: no such command 'nothing'"),
         ("score --draws", "tokur score: option '--draws' requires an argument"),
-        ("score --estimator best", "tokur score: --estimator: 'best' is not one of 'paper', 'kl', 'fisher'"),
         ("score --set max_line=0", "tokur score: --set max_line: Input should be greater than or equal to 1"),
         ("perturb --sweep 1 --sigma 1", "tokur perturb: --sweep contradicts --sigma: leave one of them out"),
         ("perturb in.jsonl", "tokur perturb: responses needs --sweep or --calibrate"),

@@ -63,10 +63,9 @@ def test_python_refuses_another_model_in_a_call_and_a_single_record():
         Tokur("none").generate([], dtype="float32")
     with pytest.raises(UsageError, match="-n 2 needs --temperature above 0"):
         Tokur("none").generate([], samples=2)
-    with pytest.raises(UsageError, match="no option output from Python; there are: model, adapter"):
-        Tokur(output="file")
-    with pytest.raises(UsageError, match="no option backend from Python"):
-        Tokur(backend="vllm", sampling="shared")
+    for name in ("output", "backend"):
+        with pytest.raises(UsageError, match=f"no option {name} from Python; there are: model, adapter"):
+            Tokur(**{name: "vllm"})
     with pytest.raises(UsageError, match="give a list of records"):
         list(Tokur("none").score(ROWS[0]))
     assert list(Tokur("none").score([])) == [], "and no model is loaded"
