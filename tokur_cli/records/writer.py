@@ -8,30 +8,20 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any, cast
 
 import jsonlines
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.outputs import (
-    STANDARD_OUTPUT,
-    check_target,
-    check_writable,
-    is_replaced,
-    lock,
-    naming,
-    replacing,
-)
+from tokur_cli.records.outputs import STANDARD_OUTPUT, check_target, naming, writing_whole
 from tokur_cli.records.provenance import Provenance
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN
 
-Settings = Mapping[str, Any]
-SettingsOf = Callable[[dict[str, Any]], Settings]
+SettingsOf = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -77,22 +67,18 @@ def open_output(
         UsageError: the file holds something that is neither to be replaced nor continued, or cannot be continued.
         TokurError: the file cannot be opened, or another run writes it.
     """
-    check_target(path, force=force, resume=resume)
     with ExitStack() as stack:
         if path is None or path == STDIN:
             writer = RecordWriter(standard_output or sys.stdout.buffer, STANDARD_OUTPUT)
-        elif whole and is_replaced(path):
-            check_writable(path)
-            with naming(path):
-                new = stack.enter_context(replacing(Path(os.path.realpath(path))))
-                writer = RecordWriter(stack.enter_context(open(new, "wb", buffering=0)), path)
+        elif whole:
+            check_target(path, force=force)
+            writer = RecordWriter(stack.enter_context(writing_whole(path)).buffer, path)
         else:
             with naming(path):
                 file = stack.enter_context(open(path, "wb", buffering=0, opener=_without_truncating))
             if os.path.isfile(path):
-                if lock(file) is False:
-                    raise TokurError(f"{path}: is being written by another run: wait for it, or give another -o FILE")
-                check_target(path, force=force, resume=resume)  # again: another run may have ended meanwhile
+                _lock(file, path)
+            check_target(path, force=force, resume=resume)  # now that no other run can write it any more
             writer = RecordWriter(file, path, _Existing(path, bool(resume), resuming))
         try:
             yield writer
@@ -144,16 +130,12 @@ class RecordWriter:
             BrokenPipeError: nobody reads standard output any more.
         """
         with naming(self.name):
-            self._finish(line)
+            self.finish(line)
             self._lines.write(line)
         self.written += 1
 
-    def finish(self) -> None:
-        """Declare the output complete: nothing but what this run wrote or recognised is left in the file."""
-        self._finish(None)
-
-    def _finish(self, due: bytes | None) -> None:
-        """Cut off what a killed run began to write, before the first record is written."""
+    def finish(self, due: bytes | None = None) -> None:
+        """Leave nothing in the file but what this run wrote or recognised; then comes the ``due`` line, or no other."""
         existing, self._existing = self._existing, None
         if existing is None:
             return
@@ -178,35 +160,31 @@ class _Existing:
         self._missing: dict[int, RecordError] = {}  # inputs that are not the next record here, by their hash
         self._passed: dict[int, RecordError] = {}  # of these, the ones before an input that is here
         self._records = self._read() if is_resumed else iter(())
-        self._advance()
+        self._next = next(self._records, None)
 
     def take(self, record: Record) -> Record | None:
         """Return the next record if it is this input record's, and go on to the one after; else None."""
-        written, identity = self._next, self._resuming.identity(record)
-        if written is None or self._next_identity != identity:
+        written = self._next
+        if written is None:
+            return None
+        identity = self._resuming.identity(record)
+        if self._resuming.identity(written) != identity:
             self._missing[hash(identity)] = record.error(f"is missing in {self._name}, though later records are there")
             return None
         self._check_settings(written, record)
         self._passed |= self._missing
         self._missing.clear()
-        self._advance()
+        self._next = next(self._records, None)
         return written
 
     def check(self, due: Record | None) -> None:
         """Refuse to cut off records that were not taken, and to go on with one that comes before those that were."""
         fault = None if due is None else self._passed.get(hash(self._resuming.identity(due)))
         if self._next is not None:
-            fault = RecordError(
-                "this record does not come next in the input, so the file is not its beginning",
-                self._name,
-                self._next.line,
-            )
+            said = "this record does not come next in the input, so the file is not its beginning"
+            fault = self._next.error(said)
         if fault is not None:
             raise TokurError(f"{fault}: resume with the same input, or write to another file")
-
-    def _advance(self) -> None:
-        self._next = next(self._records, None)
-        self._next_identity = None if self._next is None else self._resuming.identity(self._next)
 
     def _read(self) -> Iterator[Record]:
         """Yield the file's records; what a killed run began at its end is left out."""
@@ -227,15 +205,15 @@ class _Existing:
             then, now = self._resuming.settings_of(written.tokur), self._resuming.settings(given.tokur)
         except RecordError as error:
             raise TokurError(str(error)) from None
-        made = Provenance.nested(run=json.loads(encode_value(then)))
-        different = list(made.differences(Provenance.nested(run=json.loads(encode_value(now)))))
+        made, here = (Provenance.nested(run=json.loads(encode_value(settings))) for settings in (then, now))
+        different = list(made.differences(here))
         if different:  # another digest is named first, since others follow from it
             name, *values = min(different, key=lambda found: not found[0].endswith("_digest"))
             of = name.removeprefix("run.")
-            before, here = (f"no {of}" if each is None else f"{of} {encode_value(each).decode()}" for each in values)
+            was, has = (f"no {of}" if each is None else f"{of} {encode_value(each).decode()}" for each in values)
             raise TokurError(
-                f"{self._name}:{written.line}: was written with {before}, but this run has {here}: resume with the "
-                "same settings, or write to another file"
+                f"{self._name}:{written.line}: was written with {was}, but this run has {has}: resume with the same "
+                "settings, or write to another file"
             )
 
 
@@ -258,3 +236,16 @@ class _WholeLines(io.RawIOBase):
 
 def _without_truncating(path: str, flags: int) -> int:
     return os.open(path, flags & ~os.O_TRUNC, 0o666)
+
+
+def _lock(file: IO[bytes], path: str) -> None:
+    """Keep other runs from writing a file as long as it is open here; some file systems know no locks."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    with suppress(OSError):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TokurError(f"{path}: is being written by another run: wait for it, or give another -o FILE") from None

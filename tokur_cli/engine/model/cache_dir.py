@@ -34,10 +34,14 @@ def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
         build: fills the empty folder that it is given; nothing is placed if it raises.
     """
     if not target.is_dir():
-        with replacing(target) as new:
-            new.mkdir()
-            build(new)
-            open_to_readers(new, new)
+        try:
+            with replacing(target) as new:
+                new.mkdir()
+                build(new)
+                open_to_readers(new, new)
+        except OSError:
+            if not target.is_dir():  # else another process placed it first
+                raise
     return target
 
 
