@@ -69,6 +69,7 @@ SAME_EXPRESSIONS = [
     *(("-2 \\le x \\le 7", r"x \in [-2,7]"), ("(p,q)=(3,2)", "(3,2)"), ("6-5i", "6 - 5 i"), ("3+2i", "z = 2 i + 3")),
     *((r"\{i, -i\}", r"\{-i, i\}"), ("x+iy", "x + i y"), ("a+bi", "b i + a"), (r"\pm i", "i, -i"), ("i", r"\sqrt{-1}")),
     *((r"4\sqrt3\text{ cm}", r"\sqrt{48}\text{ centimeters}"), (r"\sqrt{2}", "1.414214"), ("2^{-1}", "0.5")),
+    *((r"(2,\infty)", r"(\frac{4}{2},+\infty)"), (r"-\infty", r"x = -\infty")),
     (
         r"\begin{pmatrix}1 & 2 \\3 & 4\end{pmatrix}",
         r"\left[\begin{array}{cc}1 & 2 \\ 3 & 4\end{array}\right]",

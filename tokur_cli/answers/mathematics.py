@@ -134,6 +134,8 @@ def _at_a_point(expression: Any) -> Any:
 
 def _unequal(first: Any, second: Any) -> bool:
     """Return whether two numbers differ at 50 digits; a decimal, whose digits are fewer, by more than a thousandth."""
+    if first == second:  # infinity less infinity is no number
+        return False
     if first.has(sympy.Float) or second.has(sympy.Float):
         one, other = first.evalf(50), second.evalf(50)
         return bool(abs(one - other) > max(abs(one), abs(other)) / 1000)
