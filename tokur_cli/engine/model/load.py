@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass
@@ -228,9 +225,7 @@ def _load(
         with torch.device("meta"):
             empty = getattr(transformers, kind).from_config(config, **options)
     if layers_on_disk and empty is not None:
-        elsewhere = tempfile.mkdtemp(prefix="tokur-")
-        atexit.register(shutil.rmtree, elsewhere, ignore_errors=True)
-        options |= leave_layers_on_disk(empty, elsewhere)
+        options |= leave_layers_on_disk(empty)
     else:
         options |= place_weights(request, sum(each.nbytes for each in empty.parameters()) if empty is not None else 0)
     try:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,29 +97,26 @@ def place_weights(request: ModelRequest, weights_bytes: int) -> dict[str, Any]:
     return {"device_map": device}
 
 
-def leave_layers_on_disk(empty: PreTrainedModel, folder: str) -> dict[str, Any]:
+def leave_layers_on_disk(empty: PreTrainedModel) -> dict[str, Any]:
     """Return what has transformers' ``from_pretrained`` leave a model's layers on disk, and load what is around them.
 
     Args:
         empty: the model without weights.
-        folder: takes weights that are not in the files as they are wanted.
     """
     import torch
     from torch import nn
 
     device: int | str = 0 if torch.cuda.is_available() else "cpu"
     places: dict[str, int | str] = {}
-
-    def place(name: str, module: nn.Module) -> None:
+    for name, module in empty.named_modules():
+        if any(name.startswith(f"{outer}.") for outer in places):
+            continue
         if isinstance(module, nn.ModuleList):
             places[name] = "disk"
-        elif any(isinstance(part, nn.ModuleList) for part in module.modules()):
-            for child, part in module.named_children():
-                place(f"{name}.{child}" if name else child, part)
-        else:
+        elif not any(isinstance(part, nn.ModuleList) for part in module.modules()):
             places[name] = device
-
-    place("", empty)
+    folder = tempfile.mkdtemp(prefix="tokur-")  # for weights that are not in the files as they are wanted
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return {"device_map": places, "offload_folder": folder}
 
 
