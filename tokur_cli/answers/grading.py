@@ -138,7 +138,7 @@ class LabelRule:
         labelled = Labelled(record, answer=None if answer is None else answer.text)
         if brought is not None and brought.value is None:
             labelled.outcome = Outcome.NULL_LABEL
-        elif brought is not None:
+        elif brought is not None and brought.value is not None:
             labelled.label, labelled.source = brought.value, brought.field
             is_graded = brought.field == "quality" or labelled.correct is None
             labelled.outcome = Outcome.QUALITY if is_graded else Outcome.of(labelled.label == 1.0)

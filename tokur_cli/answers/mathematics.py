@@ -42,7 +42,7 @@ def serve(seconds: float, memory_bytes: int) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
         signal.setitimer(signal.ITIMER_REAL, seconds * PATIENCE)
         name, *texts = json.loads(line)
-        reply = {"verify": verify, "fingerprint": fingerprint}[name](*texts)
+        reply = verify(*texts) if name == "verify" else fingerprint(*texts)
         peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         if not reply and sys.platform == "linux" and peak > 0.6 * memory_bytes:
             raise MemoryError  # math-verify swallows it here and there; its False is then worth nothing

@@ -45,7 +45,8 @@ class Labeller(ExitStack):
 
     def read(self, items: Iterable[Record | RecordError]) -> Iterator[Labelled | RecordError]:
         """Yield the records with their labels, and the errors of bad ones, in order; so many are labelled together."""
-        for batch in windows(items, itertools.repeat(WINDOW)):
+        batches: Iterator[list[Record | RecordError]] = windows(items, itertools.repeat(WINDOW))
+        for batch in batches:
             taken = [self.take(item) for item in batch]
             self._settle([one for one in taken if isinstance(one, Labelled)])
             yield from taken

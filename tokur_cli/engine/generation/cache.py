@@ -69,7 +69,7 @@ class RollingLayer(DynamicLayer):
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write the next columns, for which there is room, and return all of them."""
-        rows, _, first, _ = self.keys.shape
+        rows, first = self.keys.shape[0], self.keys.shape[2]
         self.use(rows, first + key_states.shape[2])
         self.keys[:, :, first:], self.values[:, :, first:] = key_states, value_states
         return self.keys, self.values

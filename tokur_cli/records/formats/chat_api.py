@@ -324,10 +324,10 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
             prompt["id"] = None  # the id of a completion is no question's
         # so samples of one question are told apart by their numbers
         question = {name: prompt.get(name, row.get(name)) for name in ("id", *_PROMPTS, "prompt_token_ids")}
-        key = blake2b(encode_value(question), digest_size=8).digest()
-        for record in read_choices(row, body, prompt, place, samples[key]):
+        digest = blake2b(encode_value(question), digest_size=8).digest()
+        for record in read_choices(row, body, prompt, place, samples[digest]):
             yield record
-            samples[key] += 1
+            samples[digest] += 1
 
     if file is not None and not is_batch:
         _check_count(file, len(requests), file.rows())
