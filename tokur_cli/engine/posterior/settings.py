@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import KW_ONLY, dataclass, fields
@@ -117,10 +116,6 @@ class PosteriorDescription(PosteriorSettings):
     base: str | None = None
     version: str = __version__
     format: int = 1
-
-    def as_json(self) -> str:
-        """Return the text of the file."""
-        return json.dumps(vars(self), indent=2, ensure_ascii=False) + "\n"
 
 
 def read_description(folder: str) -> PosteriorDescription:

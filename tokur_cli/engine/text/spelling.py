@@ -23,6 +23,11 @@ class Spelling:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
+        self._added = {token.content for token in tokenizer.added_tokens_decoder.values()}
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        is_over_bytes = backend is not None and "ByteLevel" in repr(backend.decoder)
+        # The bytes by the characters that a tokenizer over bytes has for them; none for any other
+        self._bytes_by_character = {char: byte for byte, char in bytes_to_unicode().items()} if is_over_bytes else {}
 
     def ids_from_strings(self, strings: Sequence[TokenString]) -> list[int] | None:
         """Return the one sequence of ids that is spelled so; None if there is none or there are several."""
@@ -67,14 +72,3 @@ class Spelling:
         """Return the byte that a token is for where others may lack it, as in SentencePiece's vocabularies."""
         match = None if name in self._added or self._bytes_by_character else _BYTE.fullmatch(name)
         return None if match is None else bytes.fromhex(match[1])
-
-    @cached_property
-    def _added(self) -> set[str]:
-        return {token.content for token in self.tokenizer.added_tokens_decoder.values()}
-
-    @cached_property
-    def _bytes_by_character(self) -> dict[str, int]:
-        """The bytes by the characters that a tokenizer over bytes has for them; none for any other."""
-        backend = getattr(self.tokenizer, "backend_tokenizer", None)
-        is_over_bytes = backend is not None and "ByteLevel" in repr(backend.decoder)
-        return {character: byte for byte, character in bytes_to_unicode().items()} if is_over_bytes else {}
