@@ -1,7 +1,6 @@
 """Models that compare texts, against plain transformers calls, and what is said of models that don't."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,28 +9,13 @@ import transformers
 
 from tests.engine.baselines.tiny_encoders import FAMILIES, LONGEST, tiny_encoder_folder, write_modules
 from tokur_cli.engine.baselines import encoders
-from tokur_cli.engine.baselines.encoders import (
-    load_entailment,
-    load_similarity,
-)
+from tokur_cli.engine.baselines.encoders import load_entailment, load_similarity
 from tokur_cli.records.errors import TokurError
 
 CLASSIFIER = "AutoModelForSequenceClassification"
 LABELS = {0: "CONTRADICTION", 1: "Entailment", 2: "neutral"}
 TEXTS = ["It rains.", "The street is wet, since it rains.", "", "It rains.", "Ünï 🙂", "no"]
 MEAN = {"embedding_dimension": 32, "pooling_mode": "mean", "include_prompt": True}
-
-
-@pytest.fixture
-def nli_folder(tmp_path):
-    return tiny_encoder_folder(tmp_path / "nli", "bert", CLASSIFIER, id2label=LABELS)
-
-
-@pytest.fixture
-def embedding_folder(tmp_path):
-    folder = tiny_encoder_folder(tmp_path / "embedding", "bert", "AutoModel")
-    write_modules(folder, MEAN)
-    return folder
 
 
 @pytest.fixture
@@ -50,11 +34,6 @@ def entailment(folder, **options):
 
 def similarity(folder, **options):
     return load_similarity(str(folder), device="cpu", **options)
-
-
-def edit(folder: Path, file: str, **fields) -> None:
-    path = folder / file
-    path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | fields))
 
 
 def plain(folder, kind):
@@ -154,16 +133,16 @@ def test_load_similarity_weights_of_a_pooler_that_nothing_reads_may_be_missing(t
 
 
 def test_load_similarity_refuses_a_cross_encoder_whose_ratings_are_not_from_0_to_1(cross_encoder_folder):
-    activation = {"activation_fn": "torch.nn.modules.activation.Tanh"}
-    edit(cross_encoder_folder, "config.json", sentence_transformers=activation)
+    config = json.loads((cross_encoder_folder / "config.json").read_text())
+    config["sentence_transformers"] = {"activation_fn": "torch.nn.modules.activation.Tanh"}
+    (cross_encoder_folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(TokurError, match="doesn't rate pairs from 0 to 1"):
         similarity(cross_encoder_folder)
 
 
-def test_load_similarity_refuses_what_is_neither_kind_of_model(embedding_folder):
-    (embedding_folder / "modules.json").unlink()
+def test_load_similarity_refuses_what_is_neither_kind_of_model(tmp_path):
     with pytest.raises(TokurError, match="neither a cross-encoder nor a sentence-embedding model"):
-        similarity(embedding_folder)
+        similarity(tiny_encoder_folder(tmp_path / "bare", "bert", "AutoModel"))
 
 
 # --- long texts and little memory
@@ -181,8 +160,9 @@ def test_encoder_what_is_too_long_is_cut_counted_and_said_once(family, tmp_path)
 
 
 @pytest.mark.parametrize("most_texts", [2, 0])
-def test_encoder_batches_are_halved_where_memory_is_short(most_texts, nli_folder, monkeypatch):
-    model = entailment(nli_folder)
+def test_encoder_batches_are_halved_where_memory_is_short(most_texts, tmp_path, monkeypatch):
+    folder = tiny_encoder_folder(tmp_path / "nli", "bert", CLASSIFIER, id2label=LABELS)
+    model = entailment(folder)
     expected = model(TEXTS)
     whole = torch.nn.Embedding.forward
 
@@ -195,5 +175,5 @@ def test_encoder_batches_are_halved_where_memory_is_short(most_texts, nli_folder
     if most_texts:
         np.testing.assert_allclose(model(TEXTS), expected, atol=1e-6)
         return
-    with pytest.raises(TokurError, match=rf"{nli_folder}: too little memory"):
+    with pytest.raises(TokurError, match=rf"{folder}: too little memory"):
         model(TEXTS)
