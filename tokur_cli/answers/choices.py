@@ -9,35 +9,23 @@ from tokur_cli.answers.markers import ENGLISH, LANGUAGES, language_of
 from tokur_cli.answers.sentences import CORRECTION, LETTER_OF_CHOICE, SENTENCE_END, is_cut_off, main_clause
 
 _TAIL = 4_000
-_NEAR = 80  # characters before a letter in which a word may choose or reject it
 
 _CHOSEN = re.compile(
-    r"(?i)(?<![A-Za-z])(?:option|choice|answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be"
-    r"|correct\w*|therefore|so|thus|take"
+    r"(?i)(?<![A-Za-z])(?:answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|take"
     r"|opción|respuesta|alternativa|antwort|réponse|resposta|opção|letra|lettera|opzione|risposta|вариант|ответ"
     r"|cevap|pilihan|đáp án|chọn|antwoord"
-    r"|选项?|選項?|答案|答え|正解|정답|답|번|विकल्प|उत्तर|ข้อ|ตอบ)\W*(?:é|es|est|ist|は|是|은|는)?\W*\Z"
+    r"|选项?|選項?|答案|答え|正解|정답|답|번|विकल्प|उत्तर|ข้อ|ตอบ)\W*(?:(?:option|choice|é|es|est|ist)\b|は|是|은|는)?\W*\Z"
 )
 """What chooses the letter behind it."""
 
-_REJECTED_BEHIND = re.compile(
-    r"(?i)\)?\s*(?:(?:,|and|&|or)\s*\(?[A-J]\)?\s*)*(?:is|are|was|were|can be|must be|isn't|aren't)?\s*"
-    r"(?:(?:also|both|all|clearly|obviously|definitely|probably|simply|just)\s+)?"
-    r"(?:not|ruled out|eliminated|excluded|discarded|correct(?<=n't correct)|wrong|incorrect|false|out|too)"
+_CALLED_CORRECT = re.compile(
+    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:[a-z]+\s+){0,2}?"
+    r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|better|plausible|likely|accurate|appropriate)\b"
 )
-_REJECTED_BEFORE = re.compile(
-    r"(?i)(?:\bnot|n't|\bneither|\bnor|rather than|instead of|\bover|rul\w+ out|eliminat\w+|exclud\w+|\bunlike"
-    r"|不是|不选|排除)\s*(?:(?!but\b)\w\w+\s+){0,5}(?:option|choice|be|is)?\W*\Z"
-)
+_CLAUSE = re.compile(r"(?i),?\s+(?=(?:but|so|therefore|hence)\b)|;\s")
 _SMALL = re.compile(r"(?<![^\s*:])\(([a-j])\)|\b(?:option|choice)\s+[a-j](?=[).\s]*(?:\Z|\n))")
 _NAME_BEFORE = re.compile(r"(?i)\b(?:vitamin|hepatitis|grade|plan|type|group|class|model|point|side|angle|team)\s\Z")
 _OR_ANOTHER = re.compile(r"\)?\s*(?:,?\s*or\b|/)\s*\(?[A-J]\b")
-_CALLED_RIGHT = re.compile(
-    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:(?:clearly|definitely"
-    r"|fully|more|the|our|my|most|probably)\s+)*"
-    r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|better|plausible|likely|accurate|appropriate"
-    r"|suitable)\b"
-)
 _VERDICT = "|".join(sorted(map(re.escape, YES | NO), key=len, reverse=True))
 _OPENING = re.compile(
     rf"\A[\s*_#\"'>]*(?P<word>{_VERDICT})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this"
@@ -45,19 +33,18 @@ _OPENING = re.compile(
     re.IGNORECASE,
 )
 _DECIDED = re.compile(
-    rf"\A\W*(?:(?:so|thus|therefore|hence|overall|in conclusion)\s{{0,3}},?\s{{0,3}})?(?:(?:the|this|that)\s+"
+    rf"\A\W*(?:(?:so|thus|therefore|hence|overall|in conclusion)\W{{1,3}})?(?:(?:the|this|that)\s+"
     rf"(?:statement|claim|answer|assertion)\s+is\s+[*_]*)?(?P<word>{_VERDICT})[\W_]*\Z",
     re.IGNORECASE,
 )
-_ON_CONDITION = re.compile(
-    r"[ *_]{0,4}[,;:]? {0,3}(?:(?:but|though|although)\b[^.!?\n]{0,120}?)?\b(?:only\s+)?(?:if|when|unless"
-    r"|provided)\b|\s{0,3},?\s{0,3}(?:and|or)\s+(?:yes|no)\b",
-    re.IGNORECASE,
-)
+_OPEN = re.compile(r"(?i)\b(?:if|when|unless|provided)\b|\b(?:and|or)\s+(?:yes|no)\b")
+"""What leaves a verdict open that stands before it."""
 
 
 def chosen_letter(text: str) -> str | None:
     """Return the letter that a text chooses, or None where it chooses none or several.
+
+    A clause that denies or doubts chooses none; a text with one letter in its other clauses chooses that.
 
     Args:
         text: in plain writing.
@@ -66,48 +53,31 @@ def chosen_letter(text: str) -> str | None:
     sentences = [sentence for sentence in SENTENCE_END.split(text) if sentence.strip()]
     if text.rstrip().endswith(("?", ":")) or is_cut_off(text):
         del sentences[-1:]
-    lone: str | None = None
-    others: set[str] = set()
+    named: set[str] = set()
     for sentence in reversed(sentences):
         language = language_of(sentence)
-        main = main_clause(sentence, language)
-        if not main.strip() or (language != ENGLISH and LANGUAGES[language].is_unsure(sentence)):
-            continue
-        kept = [match for match in LETTER_OF_CHOICE.finditer(main) if not _is_rejected(main, match)]
-        for clause in (main, main[main.rfind(" but ") :]):  # "B is tempting, but C is the better choice"
-            start = len(main) - len(clause)
-            chosen = {_name(match) for match in kept if match.start() >= start and _is_chosen(main, match)}
+        for clause in reversed(_CLAUSE.split(main_clause(sentence, language))):
+            if LANGUAGES[language].is_unsure(clause):
+                continue
+            letters = [
+                one for one in LETTER_OF_CHOICE.finditer(clause) if not _NAME_BEFORE.search(clause[: one.start()])
+            ]
+            chosen = {_name(letter) for letter in letters if _is_chosen(clause, letter)}
             if len(chosen) == 1:
                 return chosen.pop()
-        names = {_name(match) for match in kept}
-        if len(names) == 1 and lone is None and not others:
-            lone = names.pop()
-        others |= names
-    return lone if others <= {lone} else None
+            named.update(map(_name, letters))
+    return named.pop() if len(named) == 1 else None
 
 
-def _is_rejected(sentence: str, letter: re.Match[str]) -> bool:
-    """Return whether a sentence rejects a letter, "not B", "A is wrong", or has it in a name, "vitamin C"."""
-    before = sentence[max(0, letter.start() - _NEAR) : letter.start()]
-    behind = sentence[letter.end() : letter.end() + _NEAR]
-    return bool(_REJECTED_BEFORE.search(before) or _REJECTED_BEHIND.match(behind) or _NAME_BEFORE.search(before))
-
-
-def _is_chosen(sentence: str, letter: re.Match[str]) -> bool:
+def _is_chosen(clause: str, letter: re.Match[str]) -> bool:
     """Return whether words choose a letter; "option C says …" but names it."""
-    if _OR_ANOTHER.match(sentence, letter.end()):
+    if _OR_ANOTHER.match(clause, letter.end()):
         return False
-    if _CALLED_RIGHT.match(sentence, letter.end()):
-        return True
-    behind = sentence[letter.end() :].strip(' )*_."')
-    before = sentence[max(0, letter.start() - _NEAR) : letter.start()]
-    return bool(_CHOSEN.search(before)) and (
-        not behind[:1].isalpha() or not before.lower().endswith(("option ", "choice "))
-    )
+    return bool(_CHOSEN.search(clause[: letter.start()]) or _CALLED_CORRECT.match(clause, letter.end()))
 
 
-def _name(match: re.Match[str]) -> str:
-    return next(group for group in match.groups() if group)
+def _name(letter: re.Match[str]) -> str:
+    return next(group for group in letter.groups() if group)
 
 
 def opening_verdict(text: str) -> str | None:
@@ -116,14 +86,13 @@ def opening_verdict(text: str) -> str | None:
     Args:
         text: in plain writing: "No, 9 is divisible by 3.", not "No. 5 is the best.".
     """
-    text = text[:_TAIL]
     first = _OPENING.match(text)
-    if first is None or CORRECTION.match(text[first.end() :].lstrip(" ,.!")) or _ON_CONDITION.match(text, first.end()):
+    if first is None or CORRECTION.match(text[first.end() :].lstrip(" ,.!")):
         return None
-    language = language_of(text)
-    rest = SENTENCE_END.split(text[first.end() :], maxsplit=1)[0]
-    is_unsure = first["word"].lower() in YES and LANGUAGES[language].is_unsure(rest)
-    return None if is_unsure else first["word"]  # "Ja, aber nur wenn …"
+    language = language_of(text[:_TAIL])
+    rest = SENTENCE_END.split(text[first.end() : _TAIL], maxsplit=1)[0]
+    is_unsure = language != ENGLISH and first["word"].lower() in YES and LANGUAGES[language].is_unsure(rest)
+    return None if is_unsure or _OPEN.search(rest) else first["word"]  # "Ja, aber nur wenn …"
 
 
 def closing_verdict(text: str) -> str | None:

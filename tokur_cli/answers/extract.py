@@ -78,7 +78,6 @@ _SUPPOSED = re.compile(
     r"|(?<!\bI\s)(?<!\bwe\s)\b(?:said|says|thinks|thought|claims|claimed|believes|guessed)\s+(?:that\s+)?(?:the|his"
     r"|her)\s+\Z"
 )
-_MAY_BE = re.compile(r"(?i)\b(?:might|may|could|would)\s+(?:(?:also|well|still|then|thus)\s+)?be\Z")
 
 
 def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extraction | None:
@@ -227,7 +226,7 @@ def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[str, ...]) 
         is_short = found and word_count(first_line(following)) <= 12 and is_answer_alone(found.text)
         if found and announced and not is_short and canonical(found.text).kind != "choice":
             continue
-        if _MAY_BE.search(marker.text.rstrip()) or (found and _is_one_of_several(text, marker, asserted, found.text)):
+        if found and _is_one_of_several(text, marker, asserted, found.text):
             return _UNREADABLE
         if found is None or (wanted == "value" and _is_mere_words(found.text)):
             unreadable = unreadable if announced else _UNREADABLE

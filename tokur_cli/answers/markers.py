@@ -23,7 +23,7 @@ class Language:
         link: what stands between these and the answer.
         stems: what its words for "answer" have in common: a text without one has no marker of this language.
         conclusion: words that draw a conclusion.
-        unsure: words by which a sentence denies or doubts its number or makes a bound of it; English has its own rules.
+        unsure: words by which a sentence denies or doubts its number or makes a bound of it.
         common: words, or a script, that tell it from the others.
         has_decimal_comma: whether it writes 0,5 for a half.
     """
@@ -52,25 +52,20 @@ class Language:
 
     def is_unsure(self, text: str) -> bool:
         """Return whether words deny or doubt what a text says, or make a bound of it."""
-        return bool(self.unsure and self._unsure.search(text))
+        return bool(self._unsure.search(text))
 
     @cached_property
     def _conclusion(self) -> re.Pattern[str]:
-        return _words(self.conclusion or r"(?!)")
+        return _words(self.conclusion)
 
     @cached_property
     def _unsure(self) -> re.Pattern[str]:
         return _words(self.unsure)
 
     @cached_property
-    def script(self) -> re.Pattern[str] | None:
-        """The characters that it alone has, of a language with a script of its own."""
-        return re.compile(self.common) if self.common.startswith("[") else None
-
-    @cached_property
     def words(self) -> frozenset[str]:
         """Words that are frequent in it and rare in others."""
-        return frozenset(() if self.script else self.common.split())
+        return frozenset(self.common.split())
 
 
 _CONTINENTAL = re.compile(
@@ -84,12 +79,12 @@ def _to_point(number: re.Match[str]) -> str:
 
 
 def _words(alternatives: str) -> re.Pattern[str]:
-    spaced = alternatives[0] < "\u0e00"  # Thai, Chinese, Japanese and Korean join words
-    return re.compile(rf"(?i)(?<!\w)(?:{alternatives})(?!\w)" if spaced else alternatives)
+    is_joined = alternatives[:1] >= "\u0e00"  # Thai, Chinese, Japanese and Korean join words
+    return re.compile(alternatives if is_joined else rf"(?i)(?<!\w)(?:{alternatives or '(?!)'})(?!\w)")
 
 
 _TABLE = (
-    Language("en", r"\banswers?\b|\bans\b(?=\.?\s?[:=])", r"[^\n.:=]{0,60}?\b(?:is|are|was|be|becomes|equals|comes(?:\s{1,4}out)?\s{1,4}to|works\s{1,4}out\s{1,4}to|\w{1,12}'s)\b(?!n)|'s\b|[^\n.:=]{0,40}?[:=]|\s{0,4}[-–—]{1,2}>?\s|\s{0,4}\n", "ans", r"so|thus|therefore|hence|consequently|altogether|overall|finally|in (?:all|total|the end)|total|that means|which means|left|remaining|leaves|as a result|we (?:get|have|find)", r"not|never|neither|nor|cannot|\w+n't|no (?:longer|one|(?:real |such )?(?:solutions?|answers?|numbers?|values?|ways?))|incorrect|wrong|unknown|unclear|without knowing|impossible|un(?:defined|determined|able|sure)|insufficient|supposed to|would have|doubt|guess\w*|wants?|otherwise|either|might|may be|could|maybe|perhaps|possibly|\A\W*(?:let|assume|suppose|given|next|first|to find|recall|if)|(?:more|less|fewer|greater|larger|smaller|higher|lower) than|at (?:least|most)|(?:between|over|under|above|below|minimum|maximum|(?<!add )up to|besides)(?: of)?(?=\s+\W?\d)|hardly|except|excluding|other than|apart from|all but|or (?:more|less|so|fewer)|squared|cubed|factorial|mod(?:ulo)?|choose", "the is are of and to in there has have that with for this each she he it was not all at be by or his her we how many you can they an as from", False),
+    Language("en", r"\banswers?\b|\bans\b(?=\.?\s?[:=])", r"[^\n.:=]{0,60}?\b(?:is|are|was|be|becomes|equals|comes(?:\s{1,4}out)?\s{1,4}to|works\s{1,4}out\s{1,4}to|\w{1,12}'s)\b(?!n)|'s\b|[^\n.:=]{0,40}?[:=]|\s{0,4}[-–—]{1,2}>?\s|\s{0,4}\n", "ans", r"so|thus|therefore|hence|consequently|altogether|overall|finally|in (?:all|total|the end)|total|that means|which means|left|remaining|leaves|as a result|we (?:get|have|find)", r"not|never|neither|nor|cannot|\w+n't|no (?:longer|one|(?:real |such )?(?:solutions?|answers?|numbers?|values?|ways?))|incorrect|wrong|unknown|unclear|without knowing|impossible|un(?:defined|determined|able|sure)|insufficient|supposed to|would have|doubt|guess\w*|wants?|otherwise|either|might|may be|could|maybe|perhaps|possibly|(?:more|less|fewer|greater|larger|smaller|higher|lower) than|at (?:least|most)|(?:between|over|under|above|below|minimum|maximum|(?<!add )up to|besides)(?: of)?(?=\s+\W?\d)|hardly|except|excluding|other than|apart from|all but|or (?:more|less|so|fewer)|squared|cubed|factorial|mod(?:ulo)?|choose", "the is are of and to in there has have that with for this each she he it was not all at be by or his her we how many you can they an as from", False),
     Language("es", r"\b(?:respuesta|resultado\s{1,4}final|solución\s{1,4}final)\b", r"[^\n.:=]{0,60}?(?:\b(?:es|sería|son|era)\b|[:=])", "respuesta resultado solución", r"por (?:lo )?tanto|así que|entonces|en total|luego|en resumen|quedan?", r"no|nunca|ni|si|entre|(?:más|menos|mayor|menor) (?:de|que)|(?:al|por lo) menos|como (?:mínimo|máximo)|hasta|quizás?|tal vez|puede|podrían?|o bien|sería", "el la los las que y en es no se de un una por para con hay son del tiene cuesta quedan al cada"),
     Language("fr", r"\b(?:réponse|résultat\s{1,4}final)\b", r"[^\n.:=]{0,60}?(?:\b(?:est|serait|sont)\b|[:=])", "réponse résultat", r"donc|ainsi|au total|par conséquent|(?:il )?reste", r"ne|n'\w+|pas|non|jamais|si|entre|(?:plus|moins) de|au (?:plus|moins)|jusqu'à|peut-être|peut|pourrai\w+|soit|serait", "je la le les des de et est une il elle dans pour au reste coûte du se nous avons fait la y"),
     Language("de", r"\b(?:antwort|endergebnis|gesamtergebnis|lösung|ergebnis)\b", r"[^\n.:=]{0,60}?(?:\b(?:ist|lautet|beträgt|wäre|sind)\b|[:=])", "antwort ergebnis lösung", r"also|daher|somit|deshalb|insgesamt|folglich|demnach|zusammen|übrig", r"nicht|kein\w*|nein|nie|niemals|wenn|falls|zwischen|(?:mehr|weniger|größer|kleiner) als|mindestens|höchstens|über|unter|bis zu|vielleicht|möglicherweise|könnten?|dürften?|wäre", "ich der die das und ist nicht ein eine sind er sie hat haben den dem kostet bleiben man zu mit wir auf für im"),
@@ -132,8 +127,7 @@ def language_of(text: str) -> str:
     lowered = text.lower()
     if not text.isascii():
         for code in ("ko", "ja", "zh", "th", "he", "ar", "hi", "bn", "ta", "el", "uk", "ru"):
-            script = LANGUAGES[code].script
-            if script and script.search(lowered):
+            if re.search(LANGUAGES[code].common, lowered):
                 return code
     words = re.findall(r"[^\W\d_]+", lowered)[-60:]
     hits = {language.code: sum(word in language.words for word in words) for language in _TABLE}
@@ -168,20 +162,13 @@ _FINAL = re.compile(
 )
 
 
-def markers(text: str, start: int = 0, end: int | None = None) -> list[Marker]:
-    """Return the markers in a stretch of a text, in their order.
-
-    Args:
-        text: in plain writing.
-        start: where to begin.
-        end: where to end; None for the text's end.
-    """
-    end = len(text) if end is None else end
-    lowered = text[start:end].lower()
+def markers(text: str) -> list[Marker]:
+    """Return the markers in a text in plain writing, in their order."""
+    lowered = text.lower()
     found = [
         Marker(match.start(), match.end(), match[0], language.code)
         for language in _TABLE
         if any(stem in lowered for stem in language.stems.split())
-        for match in language.marker.finditer(text, start, end)
+        for match in language.marker.finditer(text)
     ]
     return sorted(found, key=lambda marker: (marker.start, marker.end))

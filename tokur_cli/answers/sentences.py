@@ -85,6 +85,7 @@ _SOLVED = re.compile(
 """What leads to the only equation of a sentence, or to the one that it draws from others."""
 
 _PREDICATE = re.compile(r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?)\s+(?:only |just )?\Z")
+_SUPPOSES = re.compile(r"(?i)\W*(?:let|assume|suppose|given|next|first|to find|recall|if)\b")
 _OPERATOR = r"(?:[-+*/×·÷^]|\\(?:times|cdot|div))"
 _OPERATOR_BEHIND = re.compile(rf"\s*{_OPERATOR}\s*[\d($]|\s+[+×÷]\s+[A-Za-z]")
 _MORE_BEHIND = re.compile(
@@ -246,7 +247,7 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
     result = last_result(main)
     if result:
         return _of_calculation(main, found, result)
-    if not found or row.is_unsure(main):
+    if not found or row.is_unsure(main) or _SUPPOSES.match(main):
         return None
     worth = _worked_out(worked)
     whole = [one for one in found if not (_MORE_BEHIND.match(main, one.end) or _MORE_BEFORE.search(main[: one.start]))]
