@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 
-from tokur_cli.answers.numbers import LETTER
+from tokur_cli.answers.numbers import DIGITS, LETTER
 from tokur_cli.answers.units import CURRENCY
 
-_DIGITS = (
-    r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?!\d)|\d+)?(?:(?<=\d)[.,]\d+|(?<!\d)\.\d+)?"
-)
 # "7 boxes * 9 cookies / box = " in front of what a calculation comes to: amounts, each with a link to the next.
 _TERM = re.compile(
     rf"(?<![A-Za-z0-9_.)\]}}])(?:[-−]\s?)?(?:\\?[{CURRENCY}]\s?)?"
-    rf"-?(?:(?=[\d.]){_DIGITS}(?<=\d)|\\frac\{{\d+\}}\{{\d+\}})"
+    rf"-?(?:{DIGITS}|\\frac\{{\d+\}}\{{\d+\}})"
     r"(?:\^(?:\d+|\{\d+\})|[²³]|!(?=\s*[-+*/×·=\\])|\s?(?:\\?%|percent\b))?(?:\^(?:\{\\circ\}|\\circ)|°)?"
     r"|\([-−+*/×÷\d\s.,$%]*\d[-−+*/×÷\d\s.,$%]*\)"
 )

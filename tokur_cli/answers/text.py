@@ -11,36 +11,28 @@ import re
 import unicodedata
 from html import unescape
 
-_INVISIBLE = (
-    "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff\ufe0f"
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufe0f]")
+_COMPATIBLE = re.compile(
+    "[\u00a0\u1680\u2000-\u200a\u2026\u202f\u205f\u2080-\u2089\u3000\ufe50-\ufe6b\uff01-\uff0b\uff0d-\uff5e\uffe5]"
 )
-_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+"""Spaces, subscripts and full-width characters, for which Unicode knows a plain one; but for the full-width comma."""
+
 _PUNCTUATION = str.maketrans(
     {
-        **dict.fromkeys(_INVISIBLE, ""),
-        **dict.fromkeys(_SPACES, " "),
-        **dict.fromkeys("“”„«»「」『』＂", '"'),
-        **dict.fromkeys("‘’＇", "'"),
-        **dict.fromkeys("−‒－﹣", "-"),
+        **dict.fromkeys("“”„«»「」『』", '"'),
+        **dict.fromkeys("‘’", "'"),
+        **dict.fromkeys("−‒", "-"),
         **dict.fromkeys("⋅∙", "·"),
         **dict.fromkeys("✕✖", "×"),
-        **{chr(code): chr(code - 0xFEE0) for code in range(0xFF21, 0xFF5B)},
-        **dict(zip("（）［］｛｝％＋／＝＜＞＊：；！？．＄￥～﹪〜", "()[]{}%+/=<>*:;!?.$¥~%~", strict=True)),
-        "。": ". ",
-        "।": ". ",
-        "۔": ". ",
-        "॥": ". ",
+        **dict.fromkeys("。।۔॥။", ". "),
+        **dict.fromkeys("،、", ", "),
         "؟": "? ",
-        "،": ", ",
         "؛": "; ",
         "٫": ".",
         "٬": ",",
         "٪": "%",
-        "、": ", ",
+        "〜": "~",
         "៖": ":",
-        "။": ". ",
-        "～": "~",
-        "…": "...",
         "∴": " ",
     }
 )
@@ -58,7 +50,6 @@ _TAG = re.compile(
 _BREAK = re.compile(r"<(?:br|/?(?:p|div|li|ul|ol|tr|td|h[1-6]))(?:\s[^<>\n]{0,80})?\s?/?>", re.IGNORECASE)
 _RAISED = re.compile(r"<sup>([^<>\n]{1,20})</sup>", re.IGNORECASE)
 _PICTURES = re.compile("[☑✅✓✔■□▪∎😀-🙏🌀-🗿🚀-🛿🤀-🧿]+")
-_SUBSCRIPTS = re.compile("[₀-₉]")
 _ENTITY = re.compile(r"&#?\w{2,6};")
 _END_TOKEN = re.compile(r"(?:</s>|<\|(?:im_end|endoftext|eot_id|end|return)\|>)\s*\Z")
 _CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")  # GSM8K's "48/2 = <<48/2=24>>24"
@@ -74,12 +65,14 @@ def plain(text: str) -> str:
         text = _END_TOKEN.sub("", text)
     text = _ENTITY.sub(lambda match: unescape(match[0]), text)
     if not text.isascii():
-        text = unicodedata.normalize("NFC", text).translate(_PUNCTUATION)
+        text = _COMPATIBLE.sub(
+            lambda match: unicodedata.normalize("NFKC", match[0]), unicodedata.normalize("NFC", text)
+        )
+        text = _INVISIBLE.sub("", text).translate(_PUNCTUATION)
         text = _DIGITS.sub(_ascii_digit, text)
         text = _WIDE_COMMA.sub(", ", text).replace("，", ",")
         text = _SUPERSCRIPTS.sub(_power, text)
         text = _PICTURES.sub("", text)
-        text = _SUBSCRIPTS.sub(lambda match: str(ord(match[0]) - 0x2080), text)
     if "<" in text:
         text = _CALCULATOR.sub("", text)
         text = _RAISED.sub(r"^{\1}", _BREAK.sub("\n", _TAG.sub("", text)))
