@@ -101,6 +101,12 @@ def test_compare_finds_expressions_different_both_ways(equivalence, reference, a
 @pytest.mark.parametrize(
     ("reference", "answer", "equal"),
     [
+        *(
+            ("9.8", "$9.8$ m/s²", True),
+            ("10,080", "f(x) = 10,080", True),
+            ("12", "= 12 apples", True),
+            ("5", "5 x^2", False),
+        ),
         *(("7", "a + b = 7", True), ("12", "AB = 12", True), ("142", "4a + 3b + 12c = 142", True)),
         *(("0", "5x - 7y + 4 = 0", False), ("2x + 3y = 12", "12", False), ("8", "2x = 8", False)),
         *(("8", "至少 8", False), ("eighteen", r"3\sqrt{36}", True)),

@@ -81,6 +81,7 @@ _SPELLINGS = (
     (re.compile(r"\{,\}(?=\d{3}(?!\d))"), ","),
     (re.compile(r"(?<=\d)\{,\}(?=\d)"), "."),
     (re.compile(r"\\([%$#&])"), r"\1"),
+    (re.compile(r"(?<![A-Za-z\\])([A-Za-z])\([a-z]\)(?=\s*=\s*-?\s*\d[\d,./]*$)"), r"\1"),  # f(x) = 5 is f = 5
 )
 """What LaTeX writes in several ways, and the one that stays; words that it sets as text are marked ``\\text{…}``."""
 
@@ -176,6 +177,9 @@ def _without_working(text: str) -> str:
 
 def _is_arithmetic(text: str) -> bool:
     """Return whether a side of an equation holds numbers and no variables."""
+    number = read_number(text.strip())
+    if number is not None:
+        return not number.name
     rest = _ARITHMETIC_COMMAND.sub("", text)
     return any(digit in rest for digit in "0123456789") and not re.search(f"[{LETTER}]", rest)
 

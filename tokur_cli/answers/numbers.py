@@ -105,7 +105,7 @@ _WORD = re.compile(
 _POWER = re.compile(r"\s?\^\s?\{?\s?([23])(?!\d)\s?\}?")
 _RATE = re.compile(r"\s?/\s?[A-Za-z]|\sper\b")
 _AND = re.compile(r"[.,]?\s(?:and\s)?(?=\d)")
-_WORDS = re.compile(rf"\s*[{LETTER}][{LETTER}'./&-]*(?:\s+[{LETTER}][{LETTER}'./&-]*){{0,5}}\s*")
+_WORDS = re.compile(rf"(?:\s*[{LETTER}][{LETTER}'./&-]*(?:\s?\^\s?\{{?\s?\d\s?\}}?)?(?![\d{LETTER}])){{1,6}}\s*")
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _NO_WORDS = frozenset(
     (
@@ -162,7 +162,7 @@ def _is_mere_words(text: str, *, is_apart: bool) -> bool:
     "5 x", "6abc", "2 pi" and "3 or more" are expressions: a word is long, behind a blank, or ``is_apart``: marked
     as text or behind a unit.
     """
-    words = text.lower().split()
+    words = text.lower().replace("^", " ").split()
     if not _WORDS.fullmatch(text) or _BOUND.search(text) or not NUMBER_WORDS.union(_NO_WORDS).isdisjoint(words):
         return False
     return not words[0][0].isascii() or is_apart or (text[0] == " " and len(words[0]) >= 3)
