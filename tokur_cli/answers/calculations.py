@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tokur_cli.answers.numbers import DIGITS, LETTER
+from tokur_cli.answers.numbers import DIGITS, LETTER, SYMBOLS
 from tokur_cli.answers.units import CURRENCY
 
 # "7 boxes * 9 cookies / box = " in front of what a calculation comes to: amounts, each with a link to the next.
@@ -23,7 +23,6 @@ _LINK = re.compile(
     r"|\\(?:times|cdot|div)(?![A-Za-z])"
     r"|(?:plus|minus|times|divided\sby|multiplied\sby)\b)\s*"
 )
-_SYMBOLS = re.compile(r"\s?(?:π|\\pi(?![A-Za-z])|(?:√|\\sqrt)\s?(?:\{[^{}]*\}|\d+))")
 JOINT = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
 """What joins answers to a list."""
 
@@ -67,7 +66,7 @@ def last_result(sentence: str) -> tuple[int, int] | None:
         goes_on = sentence[: amount.start()].rstrip().endswith(("+", "-", "*", "/", "^"))  # 2x + 3 * 4 = 20
         if calculates and not goes_on:
             number = _TERM.match(sentence, result)
-            symbols = _SYMBOLS.match(sentence, number.end()) if number else None
+            symbols = SYMBOLS.match(sentence, number.end()) if number else None
             found = (number.start(), symbols.end() if symbols else number.end()) if number else None
         amount = _TERM.search(sentence, end)
     return found

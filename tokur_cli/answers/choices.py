@@ -21,6 +21,7 @@ _CHOSEN = re.compile(
 _CALLED_CORRECT = re.compile(
     r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:[a-z]+\s+){0,2}?"
     r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|better|plausible|likely|accurate|appropriate)\b"
+    r"|\)?\s+it is\b"
 )
 _CLAUSE = re.compile(r"(?i),?\s+(?=(?:but|so|therefore|hence)\b)|;\s")
 _SMALL = re.compile(r"(?<![^\s*:])\(([a-j])\)|\b(?:option|choice)\s+[a-j](?=[).\s]*(?:\Z|\n))")

@@ -59,10 +59,6 @@ class Amount:
         """What tells it from another amount of the same text: its value without the unit, or its text."""
         return self.number.value * self.number.scale if self.number else "".join(self.text.split())
 
-    def shifted(self, offset: int) -> Amount:
-        """Return it as it stands in a text that begins so much earlier."""
-        return replace(self, start=self.start + offset, end=self.end + offset)
-
 
 LETTER = (
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u1fff\u2c00-\u2fff\u3005-\u3007\u3040-\ud7ff\uf900-\ufdff\ufe70-\uffef"
@@ -117,7 +113,7 @@ _NO_WORDS = frozenset(
 _BOUND = re.compile(r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|より(?:大き|小さ|多|少な)")
 _LETTER_SCALES = {"K": "thousand", "M": "million", "B": "billion"}
 _APPROXIMATELY = re.compile(r"\s*(?:≈|≃|≅|~=|\\approx|\\simeq)\s*")
-_SYMBOLS = re.compile(
+SYMBOLS = re.compile(
     r"(?:\s?(?:π|\\pi(?![A-Za-z])|pi\b|√|\\?sqrt)(?:\{[^{}]*\}|\([^()]*\)|\s?\d+)?|\^(?:\{[^{}]*\}|-?[\w]+)"
     r"|(?!x\s(?:more|less|as|the|faster|slower|larger|bigger))[A-Za-z](?![A-Za-z']))+"
 )
@@ -181,7 +177,7 @@ def amounts(text: str, *, spelled: bool = False) -> list[Amount]:
         amount = _in_words(text, match.start()) if spelled else _in_digits(text, match)
         if amount and spelled and amount.text.lower() in ("one", "a", "an"):
             amount = None
-        symbols = _SYMBOLS.match(text, amount.end) if amount and amount.text[-1] in "0123456789}" else None
+        symbols = SYMBOLS.match(text, amount.end) if amount and amount.text[-1] in "0123456789}" else None
         if amount and symbols:
             amount = Amount(amount.start, symbols.end(), text[amount.start : symbols.end()].strip(), None)
         if amount:

@@ -84,6 +84,7 @@ _SOLVED = re.compile(
 )
 """What leads to the only equation of a sentence, or to the one that it draws from others."""
 
+_NAME = re.compile(r"([A-Z][^\d,]*), ")
 _PREDICATE = re.compile(r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?)\s+(?:only |just )?\Z")
 _SUPPOSES = re.compile(r"(?i)\W*(?:let|assume|suppose|given|next|first|to find|recall|if)\b")
 _OPERATOR = r"(?:[-+*/×·÷^]|\\(?:times|cdot|div))"
@@ -200,6 +201,9 @@ def _behind_marker(sentence: str, letters: bool, language: str, worked: str) -> 
         return main
     if not found or (word_count(main) <= 3 and len(found) > 1 and not is_range):  # March 5, 2024
         return main if word_count(main) <= 6 else None
+    name = _NAME.match(main)
+    if name and word_count(name[1]) <= 4 and not _SO.match(name[1]):
+        return name[1]
     return _concluded(main, worked, language, is_marked=True)
 
 
@@ -310,19 +314,19 @@ def _sentences(text: str) -> list[str]:
 
 def _readings(sentence: str) -> list[Amount]:
     """Return the amounts of a sentence and the formulas that are more than a name."""
-    found: list[Amount] = []
-    position = 0
+    formulas: list[Amount] = []
+    outside = sentence
     for math in MATH.finditer(sentence) if MATH.search(sentence) else _PAIR.finditer(sentence):
-        if math.start() < position:
+        if formulas and math.start() < formulas[-1].end:
             continue  # joined to the one before
-        found += [amount.shifted(position) for amount in amounts(sentence[position : math.start()])]
         content = next((group for group in math.groups() if group is not None), math[0])
-        position = math.end()
+        end = math.end()
         if re.search(r"\d|\\[a-z]", content) and not is_prose(content):
             formula = _whole_formula(sentence, math)
-            position = math.start() + len(formula)
-            found.append(Amount(math.start(), position, formula, canonical(formula).number))
-    found += [amount.shifted(position) for amount in amounts(sentence[position:])]
+            end = math.start() + len(formula)
+            formulas.append(Amount(math.start(), end, formula, canonical(formula).number))
+        outside = outside[: math.start()] + " " * (end - math.start()) + outside[end:]
+    found = sorted([*amounts(outside), *formulas], key=lambda amount: amount.start)
     return found or amounts(sentence, spelled=True)
 
 
