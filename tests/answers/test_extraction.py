@@ -30,6 +30,9 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         ("The answer is 18 because 3 * 6 = 18, not 20.", "18", "answer_is"),
         ("The correct answer is Evelyn.", "Evelyn", "answer_is"),
         ("The answer is B because it fits.", "B", "answer_is"),
+        ("The answer is Marie Curie, who won 2 prizes.", "Marie Curie", "answer_is"),
+        (r"The area is $\pi r^2 = \pi \cdot 6^2 = 36\pi$ square inches.", r"36\pi", "closing"),
+        ("It takes 3 hours and 30 minutes.", "3 hours and 30 minutes", "closing"),
         ("Evelyn", "Evelyn", "whole"),
         ("The capital of France is:\n\n**Paris**", "Paris", "whole"),
         ("That is 1,234.50 dollars in all", "1,234.50 dollars", "closing"),
@@ -74,6 +77,7 @@ UNCLEAR += ["La respuesta es al menos 8.", "Die Antwort ist höchstens 8.", "答
 UNCLEAR += ["Sarah doesn't have 12 apples.", "The answer is 5 to 7 days.", "The answer is 12, but this is wrong."]
 UNCLEAR += ["Here, 3 × 4 = 12. Next, we subtract the", "3 × 4 = 12\n7 + 1 =", "<think>Maybe the answer is 13, but"]
 UNCLEAR += [r"Therefore we get \boxed{1", "It costs $5 and she has $7 to spend.", "The answer is not 42.", "", "}{"]
+UNCLEAR += ["The answer would be 25.", "They will not have 3 buttons to use.", "Don't add the 4."]
 UNCLEAR += ["Answer to part (a): 5\nAnswer to part (b): 9", "The answer is 42. The answer is 43."]
 
 
