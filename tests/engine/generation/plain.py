@@ -6,30 +6,10 @@ import math
 
 import torch
 
-from tests.engine import oracle
 from tokur_cli.engine.generation.sampling import choose_tokens
 from tokur_cli.engine.noise import uniform, words
 
 CONFIDENCES = ("logprob", "self_certainty", "deepconf")
-
-
-def brute_force_tokens(model, posterior, members, prompt, response, sampling="stepwise"):
-    base = oracle.log_probabilities(model.double(), prompt, response)
-    model.float()
-    if sampling == "stepwise":
-
-        def noise(member):
-            return lambda matrix, step, x: (
-                posterior.sigma * torch.outer(x / x.norm(), posterior.step_noise(matrix, member, step, 1)[0].double())
-            )
-
-        draws = [
-            oracle.stepwise_log_probabilities(model, posterior, m, prompt, response, noise(m)) for m in range(members)
-        ]
-    else:
-        drawn = [oracle.fixed_draw(model, posterior, m) for m in range(members)]
-        draws = [oracle.log_probabilities(each, prompt, response) for each in drawn]
-    return oracle.reference_quantities(base, draws, response, joint=sampling == "joint")
 
 
 def score_so_far(values, over, step, confidence):

@@ -1,12 +1,11 @@
-import copy
 import functools
 import itertools
 import math
-from functools import partial
 
 import pytest
 
-from tests.engine.generation.plain import brute_force_tokens, particle_filter
+from tests.engine import oracle
+from tests.engine.generation.plain import particle_filter
 from tests.engine.generation.test_decoder import requests, text_of
 from tests.engine.more_families import more
 from tests.tiny import tiny_model
@@ -74,14 +73,12 @@ def check_equal_to_the_plain_algorithm(model, by, over, resampling, *, sampling=
     got = by_place(guided(model, by, over, resampling, asked, sampling=sampling, layers=layers, stop=stop))
     posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=1, layers=layers))
     quantity = GuideScore(by, over).quantity.name
-    tokens = partial(
-        brute_force_tokens,
-        copy.deepcopy(model),
-        posterior,
-        DRAWS if quantity in ("tu", "au", "eu") else 0,
-        sampling=sampling,
-    )
-    remembered = functools.cache(lambda prompt, ids: tokens(list(prompt), list(ids)))
+    draws = DRAWS if quantity in ("tu", "au", "eu") else 0
+
+    @functools.cache
+    def tokens(prompt, ids):
+        return oracle.scored(model, posterior, TokenizedResponse([*prompt], [*ids]), sampling, draws)
+
     rounds = 0
     for request in asked:
         run = {
@@ -89,7 +86,7 @@ def check_equal_to_the_plain_algorithm(model, by, over, resampling, *, sampling=
             "end_ids": END, "stop": stop, "step_ends": STEP_ENDS, "step_tokens": 7, "max_new_tokens": 24,
             "decode": text_of, "over": over, "temperature": resampling.temperature,
             "scheme": resampling.scheme,
-            "tokens": lambda prompt, ids: remembered(tuple(prompt), tuple(ids)),
+            "tokens": lambda prompt, ids: tokens(tuple(prompt), tuple(ids)),
         }  # fmt: skip
         particles, history = particle_filter(model, quantity, request.prompt_ids, run)
         rounds += len(history["ess"])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import psutil
 import torch
 from accelerate.utils import get_max_memory
@@ -83,9 +84,16 @@ class HalvingBatches:
     ) -> Iterator[tuple[int, Result | TokurError]]:
         """Yield the results of a batch, or of its halves; an error where memory does not suffice for one alone."""
         for _ in range(2 if len(batch) == 1 else 1):
-            if (results := self._try(batch, compute)) is not None:
+            try:
+                results = compute(batch)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+            else:
                 yield from zip(batch, results, strict=True)
                 return
+            self._make_room()  # the error, which holds what it met, is gone
+            clear_device_cache(garbage_collection=True)
         if len(batch) == 1:
             yield batch[0], TokurError(f"too little memory for {lengths[batch[0]]} tokens")
             return
@@ -94,21 +102,8 @@ class HalvingBatches:
         yield from self.results(batch[:middle], lengths, compute)
         yield from self.results(batch[middle:], lengths, compute)
 
-    def _try(
-        self, batch: Sequence[int], compute: Callable[[Sequence[int]], Sequence[Result]]
-    ) -> Sequence[Result] | None:
-        """Return a batch's results, or None, with all the room there is, where memory does not suffice."""
-        try:
-            return compute(batch)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        self._make_room()
-        clear_device_cache(garbage_collection=True)
-        return None
 
-
-def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+def pad(sequences: Sequence[Sequence[int] | npt.NDArray[np.int64]], device: torch.device) -> Tensor:
     """Return token ids as (B, L), padded on the right, where causal attention keeps it from all that is read."""
     ids = np.zeros((len(sequences), max(map(len, sequences))), dtype=np.int64)
     for row, sequence in enumerate(sequences):
@@ -118,20 +113,18 @@ def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Return whether a smaller batch may succeed: CUDA's libraries say in words that memory was short."""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(str(error)))
+    says_so = isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(str(error)))
+    return says_so or isinstance(error, (MemoryError, torch.OutOfMemoryError))
 
 
 def available_bytes(devices: Iterable[torch.device]) -> int:
     """Return the memory that is free now on the fullest of these devices, "meta" not counted."""
-    return min(_free(device) for device in set(devices) if device.type != "meta")
 
+    def free(device: torch.device) -> int:
+        if device.type == "cuda":
+            return torch.cuda.mem_get_info(device)[0]
+        if device.type in ("cpu", "mps"):  # a Mac's GPU has the main memory
+            return int(psutil.virtual_memory().available)
+        return int(get_max_memory()[device.index or 0])
 
-def _free(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    if device.type in ("cpu", "mps"):  # a Mac's GPU has the main memory
-        return int(psutil.virtual_memory().available)
-    free: dict[int | str, int] = get_max_memory()
-    return free[device.index or 0]
+    return min(free(device) for device in set(devices) if device.type != "meta")

@@ -116,10 +116,10 @@ class PrefixTree:
 
     Args:
         model: the model.
-        forward: from the identity (1, L) of positions and a cache to what the body puts out under 1 + M rows.
+        forward: from rows of identities (L,) and a cache to what the body puts out under 1 + M rows.
     """
 
-    def __init__(self, model: PreTrainedModel, forward: Callable[[Ids, Cache], ModelOutput]) -> None:
+    def __init__(self, model: PreTrainedModel, forward: Callable[[Sequence[Ids], Cache], ModelOutput]) -> None:
         self.model, self._forward = model, forward
         self.clear()
 
@@ -148,7 +148,7 @@ class PrefixTree:
                 layer.keys, layer.values = layer.keys[:, :, : self.end], layer.values[:, :, : self.end]
         self._identity = identity[: ends[-1]]
         for end in ends[known:]:
-            outputs = self._forward(identity[None, self.end : end], self._cache)
+            outputs = self._forward([identity[self.end : end]], self._cache)
             self._pieces.append((end, outputs["last_hidden_state"]))
 
     def cache(self, rows: int) -> Cache:

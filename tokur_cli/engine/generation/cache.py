@@ -37,7 +37,7 @@ from tokur_cli.engine.forward.hooks import perturbed
 from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.engine.scoring.scorer import Scorer
 
-_SPARE = 16  # columns: so many may come before the longest response, or a quarter of its length
+_SPARE = 16  # columns: so many may come before the longest response, or an eighth of its length
 _LEAST_SAVING = 64  # positions: fewer are not worth a pass of their own
 # By name, since DummyLayer, which keeps nothing, is not in older versions
 _KNOWN = {"DynamicLayer", "LinearAttentionLayer", "LinearAttentionAndFullAttentionLayer", "DummyLayer"}
@@ -81,14 +81,14 @@ class RollingLayer(DynamicLayer):
     def arrange(self, rows: Tensor, places: Tensor, count: int, columns: int, room: tuple[int, int]) -> None:
         """Have rows stand at other places of so many, and their last columns be the last of so many.
 
-        The storage is made for so many rows and columns as ``room`` says where it is too small or columns move.
+        Where the storage is too small, it is made again, for so many rows and columns as ``room`` says.
         """
         have, before, target = self.storage[0].shape, self.keys.shape[2], self.storage
-        if columns == before < have[2] and count <= have[0]:
-            rows, places = rows[rows != places], places[rows != places]
-        else:
+        if columns >= have[2] or count > have[0]:
             size = max(count, room[0]), have[1], max(columns + _SPARE, room[1])
             target = [tensor.new_empty(*size, tensor.shape[-1]) for tensor in self.storage]
+        elif columns == before:
+            rows, places = rows[rows != places], places[rows != places]
         kept = min(before, columns)
         for old, new in zip((self.keys, self.values), target, strict=True):
             moved = old[:, :, before - kept :].index_select(0, rows.to(old.device))
@@ -228,7 +228,7 @@ class KVCache:
         rows = (weights * len(self._lengths) + kept).flatten()
         places = (weights * len(lengths) + torch.arange(len(kept))).flatten()
         used = max((self._lengths[i] for i in index), default=0)
-        is_wasteful = self.is_full or self._columns - used > max(_SPARE, used // 4)
+        is_wasteful = self.is_full or self._columns - used > max(_SPARE, used // 8)
         columns = max([used if is_wasteful else self._columns, *lengths])
         for layer in self._layers:
             if _has_columns(layer):

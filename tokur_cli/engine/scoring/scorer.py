@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import Cache, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from tokur_cli.engine.forward.batching import HalvingBatches
+from tokur_cli.engine.forward.batching import HalvingBatches, pad
 from tokur_cli.engine.forward.body import cache_argument, input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.forward.hooks import Draws, perturbed
 from tokur_cli.engine.forward.prefix_tree import MIN_SAVING, Ids, Node, PrefixTree, divide, shares_prefixes
@@ -193,11 +193,8 @@ class Scorer:
         first = path[-1].last if path else 0
         if path:
             self._tree.go_to(path, responses[0].identity, self.batch_tokens)
-        longest = max(response.length for response in responses)
-        identity = np.zeros((len(responses), longest - first), dtype=np.int64)
-        for row, response in enumerate(responses):
-            identity[row, : response.length - first] = response.identity[first:]
-        outputs = self._forward(identity, self._tree.cache(len(responses)) if path else None)
+        identities = [response.identity[first:] for response in responses]
+        outputs = self._forward(identities, self._tree.cache(len(responses)) if path else None)
         rows = outputs["last_hidden_state"].unflatten(0, (self.num_rows, -1))  # (1 + M, B, L, d)
         hidden = []
         start = min(response.prompt_end for response in responses)
@@ -207,13 +204,13 @@ class Scorer:
             hidden.append(rows[:, row, max(0, response.prompt_end - first) : response.length - first])
         return torch.cat(hidden, dim=1), outputs
 
-    def _forward(self, identity: Ids, cache: Cache | None) -> ModelOutput:
+    def _forward(self, identities: Sequence[Ids], cache: Cache | None) -> ModelOutput:
         """Run the model's body under the mean weights and the draws: its rows are ((1 + M)·B, L), member-major."""
-        ids, steps = (torch.from_numpy(values).to(self.device) for values in (identity >> 32, identity % 2**32 - 1))
+        rows = pad(identities, self.device)
+        ids, steps = (rows >> 32).repeat(self.num_rows, 1), rows % 2**32 - 1
         options = {} if cache is None else cache_argument(self.model, cache)
         with perturbed(self.draws, steps if self.sampling == "stepwise" else None) if self.draws else nullcontext():
-            rows = ids.repeat(self.num_rows, 1)
-            return run_body(self.model, input_ids=rows, use_cache=cache is not None, **options)
+            return run_body(self.model, input_ids=ids, use_cache=cache is not None, **options)
 
     def quantities_of(
         self, responses: Sequence[TokenizedResponse], hidden: Tensor, outputs: ModelOutput
