@@ -262,6 +262,12 @@ def test_decoder_responses_that_ended_at_the_contexts_end_may_run_along():
     assert {len(response.token_ids) for response in alone.values()} == {12}
 
 
+def test_decoder_takes_no_step_where_first_tokens_end_all_responses(monkeypatch):
+    monkeypatch.setattr(KVCache, "step", lambda *_: pytest.fail("a step for nobody"))
+    got = decode(tiny_model("llama"), requests(6), end_ids=frozenset(range(259)))
+    assert [len(response.token_ids) for response in got.values()] == [1] * 6
+
+
 @pytest.mark.parametrize("failing", range(1, 5))
 @pytest.mark.parametrize("operation", ["prefill", "admit", "select_rows", "step"])
 def test_decoder_loses_nothing_for_want_of_memory_at_any_moment(operation, failing, monkeypatch):

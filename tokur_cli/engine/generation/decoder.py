@@ -177,9 +177,9 @@ class Decoder:
         while self._rows or not self._exhausted or self._waiting:
             try:
                 yield from self._join(source)
-                if self._rows:
+                if not all(row.done for row in self._rows):
                     yield from self._step()
-                elif not self._exhausted:
+                elif not self._rows and not self._exhausted:
                     yield None
                 continue
             except (RuntimeError, MemoryError) as error:
