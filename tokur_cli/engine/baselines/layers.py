@@ -45,12 +45,14 @@ class TextPasses:
         Raises:
             TokurError: memory does not suffice for one of them.
         """
-        results = []
-        for result in self._batches.run(sequences, compute):
-            if isinstance(result, TokurError):
-                raise result
-            results.append(result)
-        return results
+        lengths = dict(enumerate(map(len, sequences)))
+        found: dict[int, Result] = {}
+        for batch in self._batches.padded(lengths):
+            for index, result in self._batches.results(batch, lengths, compute):
+                if isinstance(result, TokurError):
+                    raise result
+                found[index] = result
+        return [found[index] for index in lengths]
 
     def run(self, sequences: Sequence[Sequence[int]]) -> Any:
         """Return the outputs of the model's body for a batch of sequences of token ids."""

@@ -43,24 +43,6 @@ class HalvingBatches:
         self.batch_tokens = max(1, batch_tokens)
         self._make_room, self._apart_from = make_room, apart_from
 
-    def run(
-        self, sequences: Sequence[Sequence[int]], compute: Callable[[Sequence[int]], Sequence[Result]]
-    ) -> list[Result | TokurError]:
-        """Return the result of every sequence, in their order, computed in padded batches.
-
-        Args:
-            sequences: token ids.
-            compute: from the indices of a batch's sequences to their results.
-
-        Returns:
-            Results; an error where memory does not suffice for the sequence alone.
-        """
-        lengths = dict(enumerate(map(len, sequences)))
-        results = {
-            index: result for batch in self.padded(lengths) for index, result in self.results(batch, lengths, compute)
-        }
-        return [results[index] for index in lengths]
-
     def padded(self, lengths: Mapping[int, int], before: int = 0) -> Iterator[list[int]]:
         """Cut sequences of these lengths into batches of rows of like length, the longest first.
 
