@@ -251,15 +251,15 @@ def test_cache_holds_no_more_than_the_batch_size_counts():
 
 
 def test_decoder_responses_that_ended_at_the_contexts_end_may_run_along():
-    """Beyond it there is no position, and the others are to be what they are without them."""
-    model = tiny_model("gpt2", n_positions=40)
-    long, short = DecodingRequest(0, "q", [9] * 38, [0]), DecodingRequest(1, "r", [9] * 5, range(39))
-    options = {"end_ids": frozenset(), "max_new_tokens": 12, "context_length": 40, "max_rows": 40}
+    """Beyond it there is no position, and the others are what they are without them; until all columns are full."""
+    model = tiny_model("gpt2", n_positions=140)
+    long, short = DecodingRequest(0, "q", [9] * 138, [0]), DecodingRequest(1, "r", [9] * 5, range(69))
+    options = {"end_ids": frozenset(), "max_new_tokens": 60, "context_length": 140, "max_rows": 70}
     got = decode(model, [long, short], Sampling(temperature=1.0), **options)
     assert len(got[0, 0].token_ids) == 2
     alone = decode(model, [short], Sampling(temperature=1.0), **options)
     assert {key: got[key].token_ids for key in alone} == {key: alone[key].token_ids for key in alone}
-    assert {len(response.token_ids) for response in alone.values()} == {12}
+    assert {len(response.token_ids) for response in alone.values()} == {60}
 
 
 def test_decoder_takes_no_step_where_first_tokens_end_all_responses(monkeypatch):
