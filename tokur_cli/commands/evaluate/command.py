@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -20,7 +19,7 @@ from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.records.outputs import check_target, writing_whole
+from tokur_cli.records.outputs import check_target, file_id, writing_whole
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE, score_named
@@ -42,7 +41,7 @@ def evaluate(
 
     Or certify a threshold (``--certify``).
     """
-    if len(set(map(os.path.realpath, paths))) < len(paths):
+    if len({file_id(path) or path for path in paths}) < len(paths):
         raise UsageError("a file is given twice: each is a run of its own")
     if options.versus is not None and options.level != "step":
         options = replace(options, versus=score_named(options.versus, "--versus").name)
