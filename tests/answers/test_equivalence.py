@@ -149,6 +149,13 @@ def test_worker_pool_replaces_a_worker_that_eats_memory():
     assert replies == [None, True]
 
 
+def test_worker_pool_counts_no_memory_of_the_process_that_starts_a_worker():
+    ballast = bytearray(b"x" * (400 << 20))
+    with closing(WorkerPool(1, memory_bytes=400 << 20)) as pool:
+        assert pool.map([("verify", "[0,9)", "[0,1)")]) == [False]
+    del ballast
+
+
 def test_workers_do_not_outlive_a_killed_parent():
     script = (
         "from tokur_cli.answers.symbolic import WorkerPool\n"
