@@ -79,6 +79,7 @@ UNCLEAR += ["Here, 3 × 4 = 12. Next, we subtract the", "3 × 4 = 12\n7 + 1 =", 
 UNCLEAR += [r"Therefore we get \boxed{1", "It costs $5 and she has $7 to spend.", "The answer is not 42.", "", "}{"]
 UNCLEAR += ["The answer would be 25.", "They will not have 3 buttons to use.", "Don't add the 4."]
 UNCLEAR += ["Answer to part (a): 5\nAnswer to part (b): 9", "The answer is 42. The answer is 43."]
+UNCLEAR += ["If x is positive the answer is 3; if x is negative the answer is -3"]
 
 
 @pytest.mark.parametrize("response", UNCLEAR)

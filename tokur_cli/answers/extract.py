@@ -34,6 +34,7 @@ from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.choices import chosen_letter, closing_verdict, opening_verdict
 from tokur_cli.answers.latex import boxes, first_line
 from tokur_cli.answers.markers import ENGLISH, LANGUAGES, Marker, markers
+from tokur_cli.answers.numbers import amounts
 from tokur_cli.answers.reasoning import without_reasoning
 from tokur_cli.answers.sentences import (
     CORRECTION,
@@ -245,8 +246,8 @@ def _is_one_of_several(text: str, marker: Marker, others: Sequence[Marker], answ
     before = next((other for other in reversed(others) if other.end <= marker.start), None)
     if before is None or marker.start - before.end > _ADJACENT:
         return False
-    said = stated(text[before.end : marker.start], letters=False, language=before.language)
-    one, other = canonical(said.text if said else "").number, canonical(answer).number
+    one = next((amount.number for amount in amounts(text[before.end : marker.start])), None)
+    other = canonical(answer).number
     return one is not None and other is not None and one.value != other.value
 
 
