@@ -87,7 +87,8 @@ _SPELLINGS = (
 
 _NAMED = re.compile(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?\s*")
 _ARITHMETIC_COMMAND = re.compile(
-    r"\\(?:frac|sqrt|times|cdot|div|binom|pi|circ|sin|cos|tan|log|ln|approx)(?![A-Za-z])|\\text\{[^{}]*\}|(?<=\d)\s*x\s*(?=\d)"
+    r"\\(?:frac|sqrt|times|cdot|div|binom|pi|circ|sin|cos|tan|log|ln|approx)(?![A-Za-z])"
+    r"|\\text\{[^{}]*\}|(?<=\d)\s*x\s*(?=\d)"
 )
 _AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)|(?<=,)\s+(?!\d{3}(?!\d))")
 """Where blanks say nothing: not behind a comma that could separate thousands, so that no list looks like a number."""
