@@ -42,6 +42,17 @@ def test_evaluate_code_is_run_only_with_permission(evaluate, monkeypatch):
     assert "code is not run: install bubblewrap (apt install bubblewrap, dnf install bubblewrap); --unsafe" in err
 
 
+def test_evaluate_runs_no_code_behind_a_bad_record_that_ends_it(evaluate, tmp_path):
+    ran = tmp_path / "ran"
+    row = {"prompt": "def f():\n", "test": "def check(f):\n    f()\n", "entry_point": "f"}
+    code_row = scored(1, 0.2, response=f"    open({str(ran)!r}, 'w').close()", **row)
+    rows = [scored(0, 0.1, correct="perhaps"), code_row]
+    code, _, err = evaluate(rows, options=["--unsafe-code-execution"])
+    assert (code, ran.exists()) == (1, False), err
+    evaluate(rows, options=["--unsafe-code-execution", "--skip-invalid"])
+    assert ran.exists()
+
+
 def test_evaluate_several_files_give_mean_and_standard_deviation(evaluate):
     mixed, perfect = (
         [scored(number, float(number), correct=correct) for number, correct in enumerate(labels)]

@@ -47,7 +47,11 @@ class Labeller(ExitStack):
         """Yield the records with their labels, and the errors of bad ones, in order; so many are labelled together."""
         batches: Iterator[list[Record | RecordError]] = windows(items, itertools.repeat(WINDOW))
         for batch in batches:
-            taken = [self.take(item) for item in batch]
+            taken: list[Labelled | RecordError] = []
+            for item in batch:
+                taken.append(self.take(item))
+                if isinstance(taken[-1], RecordError) and not self._invalid.skip:
+                    break  # with which the command ends: no code of later records is run
             self._settle([one for one in taken if isinstance(one, Labelled)])
             yield from taken
             batch.clear()  # neither is held while the next ones are read
