@@ -31,8 +31,10 @@ def file_id(file: str | TextIO | None) -> tuple[int, int] | str | None:
 
     It may be the stream that leads to it. None for a device, a pipe, and what is no file of the system.
     """
+    if file is None:
+        return None
     try:
-        status = os.stat(file if isinstance(file, str) else file.fileno())  # type: ignore[union-attr]
+        status = os.stat(file if isinstance(file, str) else file.fileno())
     except (OSError, ValueError, AttributeError):
         return os.path.realpath(file) if isinstance(file, str) else None
     is_kept = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
