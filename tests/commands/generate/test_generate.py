@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.helpers import finish, parsed, questions, write_lines
+from tests.helpers import parsed, questions, write_lines
 from tests.tiny import tiny_model_folder, tiny_tokenizer
 from tokur_cli.commands.shared import digests
 from tokur_cli.engine.generation.decoder import Decoder
@@ -55,18 +55,6 @@ def test_generate_scoring_in_the_same_run_gives_the_same_bytes(run_tokur, tiny_f
     code, together, err = run_tokur("generate", asked, *options, "--score", "--draws", "3")
     assert (code, err) == (0, "")
     assert together == piped
-
-
-@pytest.mark.slow
-def test_generate_with_workers_gives_the_bytes_of_one_process(run_tokur, tiny_folder, tmp_path):
-    rows = [{**row, "id": None} if row["level"] % 7 == 0 else row for row in questions(24)]
-    asked = write_lines(tmp_path / "in.jsonl", [*rows[:16], b"broken\n", *rows[16:]])
-    command = ["generate", asked, "-m", tiny_folder, "-n", "3", *SAMPLED, "--score", "--dtype", "float32"]
-    command += ["--skip-invalid", "-o"]
-    assert run_tokur(*command, tmp_path / "one.jsonl")[0] == 3
-    code, _, err = finish([*command, tmp_path / "two.jsonl", "--workers", 2])
-    assert (code, err.count("\n")) == (3, 3), err
-    assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
 def test_generate_a_sample_is_the_same_for_any_n_and_any_order(run_tokur, tiny_folder, asked, tmp_path):
