@@ -6,10 +6,10 @@ counted; nothing is imputed. A metric that is not defined is None with the reaso
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -161,24 +161,6 @@ class _Score:
         return _Score(np.where(other.held, self.confidence, np.nan), losses)
 
 
-class _Figures(NamedTuple):
-    """A score's value in each metric, NaN where it is not defined, and (R,) resampled values of each."""
-
-    values: dict[str, float]
-    drawn: dict[str, Floats]
-
-    def minus(self, baseline: _Figures) -> dict[str, Estimate]:
-        """Return the paired differences from a baseline in every metric that both have, in the metrics' order."""
-        found = {}
-        for metric in METRICS:
-            if metric in self.drawn and metric in baseline.drawn:
-                value = self.values[metric] - baseline.values[metric]
-                drawn = self.drawn[metric] - baseline.drawn[metric]
-                if np.isfinite(value) and np.isfinite(drawn).any():
-                    found[metric] = Estimate.resampled(value, drawn, is_difference=True)
-        return found
-
-
 @dataclass(frozen=True, slots=True)
 class _Run:
     """The labelled records of one run.
@@ -218,14 +200,14 @@ class _Run:
         for name, score in scores.items():
             differences = {}
             for other in self.plan.baselines:
-                if other != name and other in figures and figures[other].drawn:
-                    pair = [figures[name], figures[other]]
+                if other != name and other in scores and self._is_resampled:
+                    ours, theirs = figures[name], figures[other]
                     if (score.held != scores[other].held).any():
-                        both = {name: score.beside(scores[other]), other: scores[other].beside(score)}
-                        pair = [*self._figures(both).values()]
-                    differences[other] = pair[0].minus(pair[1])
+                        both = {"ours": score.beside(scores[other]), "theirs": scores[other].beside(score)}
+                        ours, theirs = self._figures(both).values()
+                    differences[other] = _differences(ours, theirs)
             count = int(score.held.sum())
-            metrics = self._estimates(score, figures[name])
+            metrics = {metric: self._estimate(METRICS[metric], score, of) for metric, of in figures[name].items()}
             results[name] = ScoreResult(count, len(self.label) - count, metrics, differences)
         accuracy = Estimate(float(self.label.mean()) if len(self.label) else None)
         questions, is_binary = len(np.unique(self.cluster)), _is_binary(self.label)
@@ -236,52 +218,52 @@ class _Run:
             undecided = f"fewer than {FEWEST} questions have a correct response, or an incorrect one"
         return Evaluation(len(self.label), questions, unlabelled, accuracy, is_binary, results, undecided)
 
-    def _estimates(self, score: _Score, figures: _Figures) -> dict[str, Estimate]:
-        """Return a score's figures with their intervals, or why they are not defined, in the order of the metrics."""
-        found = {}
-        for name, metric in METRICS.items():
-            if name in figures.values:
-                found[name] = Estimate.resampled(figures.values[name], figures.drawn.get(name, np.empty(0)))
-                if np.isnan(figures.values[name]):
-                    found[name] = Estimate(None, reason=self._undefined(metric, score.held))
-        return found
+    @property
+    def _is_resampled(self) -> bool:
+        return self.plan.bootstrap > 0 and len(np.unique(self.cluster)) > 1
 
-    def _undefined(self, metric: Metric, held: NDArray[np.bool_]) -> str:
-        """Return why a metric of the records of which a score is held is not defined."""
-        label = self.label[held]
+    def _estimate(self, metric: Metric, score: _Score, values: Floats) -> Estimate:
+        """Return a figure with its interval, or why it is not defined; values are as in ``_figures``."""
+        if not np.isnan(values[0]):
+            return Estimate.resampled(float(values[0]), values[1:])
+        label = self.label[score.held]
         if not len(label):
-            return "no record has this score"
-        if metric.kind == "probability":
-            return f"fewer than {2 * FOLDS} questions to calibrate on"
-        if metric.kind == "spans":
-            return "no response has an incorrect span beside another one"
-        if (label == label[0]).all():
-            return f"all {len(label)} records have the label {label[0]:g}"
-        if not _is_binary(label):
-            return "labels are graded, not correct or incorrect"
-        if self.stratum is not None and (self.stratum[held] < 0).all():
-            return "no record tells its length (neg_length)"
-        return "no two records of similar length are correct and incorrect"
+            reason = "no record has this score"
+        elif metric.kind == "probability":
+            reason = f"fewer than {2 * FOLDS} questions to calibrate on"
+        elif metric.kind == "spans":
+            reason = "no response has an incorrect span beside another one"
+        elif (label == label[0]).all():
+            reason = f"all {len(label)} records have the label {label[0]:g}"
+        elif not _is_binary(label):
+            reason = "labels are graded, not correct or incorrect"
+        elif self.stratum is not None and (self.stratum[score.held] < 0).all():
+            reason = "no record tells its length (neg_length)"
+        else:
+            reason = "no two records of similar length are correct and incorrect"
+        return Estimate(None, reason=reason)
 
-    def _figures(self, scores: Mapping[str, _Score]) -> dict[str, _Figures]:
-        """Return the figures of scores under the same resamples, which draw whole questions with replacement."""
+    def _figures(self, scores: Mapping[str, _Score]) -> dict[str, dict[str, Floats]]:
+        """Return what each score has in each metric, in the order of ``METRICS``.
+
+        Returns:
+            (1 + R,) values: that of all records, NaN where it is not defined, and those of resamples, the same for all
+            scores, which draw whole questions with replacement; none of a metric without an interval.
+        """
         ones = np.ones((1, len(self.label)))
-        found = {}
-        for name, score in scores.items():
-            exact = self._metrics(score, None)(ones)
-            found[name] = _Figures({metric: float(value[0]) for metric, value in exact.items()}, {})
-        if not self.plan.bootstrap or len(np.unique(self.cluster)) < 2:
+        found = {name: self._metrics(score, None)(ones) for name, score in scores.items()}
+        if not self._is_resampled:
             return found
         merged = {name: self._metrics(score, MOST_GROUPS) for name, score in scores.items()}
         chunks: dict[str, list[dict[str, Floats]]] = {name: [] for name in scores}
-        for weight in draws(self.cluster, self.plan.bootstrap, self.plan.seed):
+        for weight in itertools.chain([ones], draws(self.cluster, self.plan.bootstrap, self.plan.seed)):
             for name, of in merged.items():
                 chunks[name].append(of(weight))
-        for name, of in merged.items():
-            for metric, value in of(ones).items():
+        for name, of_chunks in chunks.items():
+            for metric, exact in found[name].items():
                 if METRICS[metric].has_interval:
-                    drawn = np.concatenate([chunk[metric] for chunk in chunks[name]])
-                    found[name].drawn[metric] = drawn + (found[name].values[metric] - value)
+                    drawn = np.concatenate([values[metric] for values in of_chunks])
+                    found[name][metric] = np.concatenate([exact, drawn[1:] + (exact - drawn[0])])
         return found
 
     def _metrics(self, score: _Score, most_groups: int | None) -> Callable[[Floats], dict[str, Floats]]:
@@ -292,14 +274,26 @@ class _Run:
         known, losses = np.isfinite(losses).astype(np.float64), np.nan_to_num(losses)
 
         def of(weight: Floats) -> dict[str, Floats]:
-            sums, found = ranking.sums(weight), {}
+            sums = ranking.sums(weight)
+            found = dict(zip(score.losses, ratio(weight @ losses, weight @ known).T, strict=True))
             for name, metric in METRICS.items():
                 if metric.kind == "ranking" and (self.stratum is not None or not metric.by_length):
                     is_defined = len(labels) if metric.graded else np.array_equal(labels, (0.0, 1.0))
                     found[name] = metric.of(sums) if is_defined else np.full(len(weight), np.nan)
-            return found | dict(zip(score.losses, ratio(weight @ losses, weight @ known).T, strict=True))
+            return {name: found[name] for name in METRICS if name in found}
 
         return of
+
+
+def _differences(ours: Mapping[str, Floats], theirs: Mapping[str, Floats]) -> dict[str, Estimate]:
+    """Return how far one score is above another in every metric that both have; values are as in ``_figures``."""
+    found = {}
+    for metric in ours:
+        if metric in theirs:
+            values = ours[metric] - theirs[metric]
+            if np.isfinite(values[0]) and np.isfinite(values[1:]).any():
+                found[metric] = Estimate.resampled(float(values[0]), values[1:], is_difference=True)
+    return found
 
 
 def _is_binary(label: Floats) -> bool:
