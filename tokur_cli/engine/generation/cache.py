@@ -84,7 +84,8 @@ class RollingLayer(DynamicLayer):
         Where the storage is too small, it is made again, for so many rows and columns as ``room`` says.
         """
         have, before, target = self.storage[0].shape, self.keys.shape[2], self.storage
-        if columns >= have[2] or count > have[0]:
+        spare = _SPARE if columns < before else 1  # else columns would have to move again soon
+        if columns + spare > have[2] or count > have[0]:
             size = max(count, room[0]), have[1], max(columns + _SPARE, room[1])
             target = [tensor.new_empty(*size, tensor.shape[-1]) for tensor in self.storage]
         elif columns == before:
@@ -127,7 +128,8 @@ class KVCache:
 
     def reserve(self, rows: int, length: int) -> None:
         """Say how many responses there will be before any is evicted, and how many tokens they may have."""
-        self._room = rows * self.num_weights, columns_for(length)
+        columns = columns_for(length) if self._lengths else length  # those that begin together take no more
+        self._room = rows * self.num_weights, columns
 
     @property
     def is_full(self) -> bool:
@@ -174,8 +176,7 @@ class KVCache:
         kept = [KeptText(*self._row(cache.layers, row, slice(len(ids))), len(ids)) for row, ids in enumerate(texts)]
         if self._cache is None:
             self._cache = cache
-            for layer in self._layers:
-                _leave_rows_out(layer)
+            self.clear()
         with logits_from(self.model, outputs) as logits:
             return kept, logits(last.flatten(0, 1)[None])[0].unflatten(0, (self.num_weights, -1))
 
@@ -217,9 +218,21 @@ class KVCache:
 
     def select_rows(self, index: Sequence[int]) -> None:
         """Make response i what response ``index[i]`` is, each at most once, and evict the others."""
-        self._arrange(index, [self._lengths[i] for i in index])
-        for layer in () if index else self._layers:
-            _leave_rows_out(layer)
+        if index:
+            self._arrange(index, [self._lengths[i] for i in index])
+        else:
+            self.clear()
+
+    def clear(self) -> None:
+        """Evict all responses; their memory is free."""
+        self._lengths = []
+        for layer in self._layers:
+            if _has_columns(layer):
+                layer.__class__ = RollingStateLayer if isinstance(layer, LinearAttentionLayer) else RollingLayer
+                layer.storage = (layer.keys[:0, :, :0].clone(), layer.values[:0, :, :0].clone())
+                layer.use(0, 0)
+        for states, key in _states(self._layers):
+            states[key] = states[key][:0].clone()
 
     def _arrange(self, index: Sequence[int], lengths: list[int]) -> None:
         """Have responses ``index`` be the first of those that have these lengths from now on."""
@@ -297,16 +310,6 @@ def _states(layers: Iterable[Any]) -> Iterator[tuple[dict[int, Tensor], int]]:
         for name in ("conv_states", "recurrent_states"):
             states = getattr(layer, name, {})
             yield from [(states, key) for key, state in states.items() if state is not None]
-
-
-def _leave_rows_out(layer: Any) -> None:
-    """Have a layer become an empty one of a batch, whose memory is free."""
-    if _has_columns(layer):
-        layer.__class__ = RollingStateLayer if isinstance(layer, LinearAttentionLayer) else RollingLayer
-        layer.storage = (layer.keys[:0, :, :0].clone(), layer.values[:0, :, :0].clone())
-        layer.use(0, 0)
-    for states, key in _states([layer]):
-        states[key] = states[key][:0].clone()
 
 
 def unsupported_cache_reason(model: PreTrainedModel) -> str | None:

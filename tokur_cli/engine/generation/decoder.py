@@ -173,7 +173,7 @@ class Decoder:
         self._exhausted = False  # whether no more requests come
         self._rows: list[_Row] = []
         self._waiting: deque[DecodingRequest] = deque()
-        self._cache = self._new_cache()
+        self._cache.clear()
         while self._rows or not self._exhausted or self._waiting:
             try:
                 yield from self._join(source)
@@ -191,7 +191,8 @@ class Decoder:
                 message = f"too little memory for a response after a prompt of {len(failed.prompt_ids)} tokens"
                 yield failed, TokurError(message)
 
-    def _new_cache(self) -> KVCache:
+    @cached_property
+    def _cache(self) -> KVCache:
         return KVCache(self.model, self.context_length, self.scorer)
 
     def _start_over_with_half(self) -> DecodingRequest | None:
@@ -201,7 +202,8 @@ class Decoder:
             The request to give up, if even a batch of one response did not fit.
         """
         rows = [row for row in self._rows if not row.done]
-        self._rows, self._cache = [], self._new_cache()
+        self._rows = []
+        self._cache.clear()
         by_request = {id(row.request): row.request for row in rows}
         for request in reversed(by_request.values()):
             samples = [row.sample for row in rows if row.request is request]
@@ -227,7 +229,7 @@ class Decoder:
         new_rows = self._rows_of(others)
         self._rows += [*self._rows_of([request for request, _ in continued]), *new_rows]
         if joining:
-            self._cache.reserve(len(self._rows), max(self._length(row.request) for row in self._rows))
+            self._cache.reserve(len(self._rows), max(len(row.request.prompt_ids) + row.limit for row in self._rows))
         if continued:
             self._cache.admit([kept for _, kept in continued], [len(request.samples) for request, _ in continued])
         for request, _ in continued:  # the batch has it from now on

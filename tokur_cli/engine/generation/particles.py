@@ -2,14 +2,13 @@
 
 N particles a question, each a response that grows step by step. A round grows every particle by a step, judges what
 each has written so far, and resamples them by a softmax of these rewards; the next round begins with the copies. Rows
-of many questions share the decoder's batch, and a question's round waits for its own particles only.
+of many questions share the decoder's batch, and their rounds go together.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,7 +20,7 @@ from tokur_cli.engine.scoring.scorer import Quantities, Scorer, TokenizedRespons
 from tokur_cli.records.errors import TokurError
 
 _END = object()  # of requests
-_IN_STEPS = 2  # as many particles are under way as the batch has rows: some wait for the others of their question
+_IN_STEPS = 2  # times as many particles are under way as the batch has rows: it is refilled as steps end
 
 
 @dataclass(frozen=True)
@@ -116,11 +115,31 @@ class _Question:
 
     request: DecodingRequest
     particles: list[_Particle]  # N
-    awaited: int = 0  # particles
     slot_scores: list[tuple[float, ...]] = field(default_factory=list)  # (rounds, N)
     ancestors: list[list[int]] = field(default_factory=list)  # (rounds − 1, N)
     ess: list[float] = field(default_factory=list)
     weights: Weights | None = None  # of earlier rounds that were left as they are
+    error: TokurError | None = None  # why it is given up
+
+    @property
+    def is_growing(self) -> bool:
+        return any(particle.is_growing for particle in self.particles)
+
+    def next_steps(self) -> Iterator[DecodingRequest]:
+        """Yield what is to be generated in a round, the copies of a particle in one request."""
+        slots_of: dict[int, list[int]] = {}  # of the same response
+        for slot, particle in enumerate(self.particles):
+            if particle.is_growing:
+                slots_of.setdefault(id(particle.response), []).append(slot)
+        for slots in slots_of.values():
+            begun = self.particles[slots[0]].response
+            yield replace(self.request, samples=slots, begun=begun, step=len(self.slot_scores))
+
+    def take(self, response: DecodedResponse) -> None:
+        """Note that a particle has grown."""
+        particle = self.particles[response.sample]
+        step = len(particle.response.token_ids)
+        self.particles[response.sample] = replace(particle, response=response, step=step)
 
     def response(self, slot: int) -> GuidedResponse:
         """Return what a slot holds at the end."""
@@ -155,88 +174,55 @@ class ParticleFilter:
         self.decoder, self.scorer, self.guide = decoder, scorer, guide
         if scorer.draws is None or not has_latent_attention(scorer.model):  # else each step's end is scored whole
             decoder.scorer = scorer
-        self._questions: dict[int, _Question] = {}
-        self._queue: deque[DecodingRequest] = deque()
 
     def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[Guided | None]:
         """Yield all responses to a question as it ends, the questions in no particular order; see ``Decoder.serve``."""
-        for result in self.decoder.serve(self._growths(iter(requests))):
-            if isinstance(result, tuple):
-                yield from self._give_up(result[0].index, result[1])
-            elif result is not None:
-                yield from self._take(result)
-            elif not self._questions:
-                yield None
-
-    def _growths(self, source: Iterator[DecodingRequest | None]) -> Iterator[DecodingRequest | None]:
-        """Yield the next steps of particles, those of questions under way first; None where there are none yet."""
+        source = iter(requests)
+        questions: list[_Question] = []
         exhausted = False
-        while not exhausted or self._questions:
-            if not self._queue and not exhausted and not self._is_full():
+        while questions or not exhausted:
+            while not exhausted and not self._is_full(questions):
                 following = next(source, _END)
                 exhausted = following is _END
-                if isinstance(following, DecodingRequest):
-                    empty = DecodedResponse(following.index, 0, [], "", "step")
-                    particles = [_Particle(empty, slot) for slot in range(len(following.samples))]
-                    question = self._questions[following.index] = _Question(following, particles)
-                    self._grow(question)
-            if self._questions or not exhausted:
-                yield self._queue.popleft() if self._queue else None
+                if not isinstance(following, DecodingRequest):
+                    break
+                empty = DecodedResponse(following.index, 0, [], "", "step")
+                questions.append(_Question(following, [_Particle(empty, n) for n in range(len(following.samples))]))
+            if questions:
+                questions = yield from self._round(questions)
+            elif not exhausted:
+                yield None
 
-    def _is_full(self) -> bool:
+    def _is_full(self, questions: Sequence[_Question]) -> bool:
         """Return whether another question would be too much for the batch or for the memory of keys and values."""
-        if not self._questions:
+        if not questions:
             return False
-        requests = [question.request for question in self._questions.values()]
+        requests = [question.request for question in questions]
         under_way = sum(len(request.samples) for request in requests)
         length = max(len(request.prompt_ids) for request in requests) + self.decoder.max_new_tokens
         most = min(_IN_STEPS * self.decoder.max_rows, self.decoder.most_rows(length))
         return under_way + len(requests[-1].samples) > most
 
-    def _grow(self, question: _Question) -> None:
-        """Have every particle that has not ended grow by a step."""
-        growing = [slot for slot, particle in enumerate(question.particles) if particle.is_growing]
-        question.awaited = len(growing)
-        slots_of: dict[int, list[int]] = {}  # of the same response
-        for slot in growing:
-            slots_of.setdefault(id(question.particles[slot].response), []).append(slot)
-        for slots in slots_of.values():
-            step, begun = len(question.slot_scores), question.particles[slots[0]].response
-            self._queue.append(replace(question.request, samples=slots, begun=begun, step=step))
-
-    def _take(self, response: DecodedResponse) -> Iterator[Guided]:
-        """Note that a particle has grown; the last one ends its question's round."""
-        question = self._questions.get(response.index)
-        if question is None:  # another particle of the question has failed
-            return
-        particle = question.particles[response.sample]
-        step = len(particle.response.token_ids)
-        question.particles[response.sample] = replace(particle, response=response, step=step)
-        question.awaited -= 1
-        if not question.awaited:
-            yield from self._end_round(question)
-
-    def _give_up(self, index: int, error: TokurError) -> Iterator[tuple[DecodingRequest, TokurError]]:
-        question = self._questions.pop(index, None)
-        if question is not None:
-            self._queue = deque(request for request in self._queue if request.index != index)
-            yield question.request, error
-
-    def _end_round(self, question: _Question) -> Iterator[Guided]:
-        """Judge the particles of a question, and go on with the next round."""
-        try:
-            self._judge(question)
-        except TokurError as error:
-            yield from self._give_up(question.request.index, error)
-            return
-        while any(particle.is_growing for particle in question.particles):
-            self._resample(question)
-            if any(particle.is_growing for particle in question.particles):
-                self._grow(question)
-                return
-            self._note_scores(question)  # ended ones have replaced all others: nothing grows in this round
-        del self._questions[question.request.index]
-        yield from (question.response(slot) for slot in range(len(question.particles)))
+    def _round(self, questions: Sequence[_Question]) -> Generator[Guided, None, list[_Question]]:
+        """Grow all particles by a step; yield the responses to questions that end, and return the others, resampled."""
+        by_index = {question.request.index: question for question in questions}
+        for result in self.decoder.serve(request for question in questions for request in question.next_steps()):
+            if isinstance(result, DecodedResponse):
+                by_index[result.index].take(result)
+            elif result is not None:
+                by_index[result[0].index].error = result[1]
+        going_on = []
+        for question in questions:
+            if question.error is None:
+                self._judge(question)
+            if question.error is not None:
+                yield question.request, question.error
+            elif question.is_growing:
+                self._resample(question)
+                going_on.append(question)
+            else:
+                yield from map(question.response, range(len(question.particles)))
+        return going_on
 
     def _judge(self, question: _Question) -> None:
         """Compute the scores of all particles at the end of a round."""
@@ -245,20 +231,17 @@ class ParticleFilter:
         whole = [TokenizedResponse(question.request.prompt_ids, response.token_ids) for response in unscored]
         for index, quantities in self.scorer.score(whole):
             if isinstance(quantities, TokurError):
-                raise quantities
+                question.error = quantities
+                return
             count = len(unscored[index].token_ids)
             unscored[index].scored = [{name: values[t] for name, values in quantities.items()} for t in range(count)]
-        self._note_scores(question)
-        if not all(map(math.isfinite, question.slot_scores[-1])):
-            raise TokurError("the model's numbers for a response so far are not finite: try --dtype float32")
-
-    def _note_scores(self, question: _Question) -> None:
-        """Note the scores and lengths of all particles."""
         for slot, particle in enumerate(question.particles):
             score = self.guide.score(particle.quantities, particle.step)
             ends = (*particle.ends, len(particle.response.token_ids))
             question.particles[slot] = replace(particle, ends=ends, scores=(*particle.scores, score))
         question.slot_scores.append(tuple(particle.scores[-1] for particle in question.particles))
+        if not all(map(math.isfinite, question.slot_scores[-1])):
+            question.error = TokurError("the model's numbers for a response so far are not finite: try --dtype float32")
 
     def _resample(self, question: _Question) -> None:
         key = (self.decoder.sampling.seed, "resample", question.request.key, len(question.slot_scores) - 1)
