@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.selection.oracle import oracle_choice
-from tokur_cli.commands.options.select import KEEP
+from tokur_cli.commands.options.marks import exact_share
+from tokur_cli.commands.options.select import KEEP, parse_keep
 from tokur_cli.records.errors import UsageError
-from tokur_cli.selection.voting import Keep, Rule, choose, majority_accuracy, parse_keep, parse_share
+from tokur_cli.selection.voting import Keep, Rule, choose, majority_accuracy
 
 GRID = [-3.0, -1.5, -0.25, -0.0, 0.0, 0.125, 0.5, 2.0]  # few values, so that ties are common
 TOP_10 = Keep(Fraction(1, 10))
@@ -84,7 +85,7 @@ def test_keep_rounds_up_exactly_and_keeps_sixteen_in_any_case():
     # in floating point 0.3 · 10 is below 3 and 0.07 · 100 above 7
     for text, count, kept in (("30%", 10, 3), ("7%", 100, 7), (KEEP, 7, 7), (KEEP, 160, 16), (KEEP, 161, 17)):
         assert parse_keep(text).of(count) == kept
-    assert parse_share("0.8", "--abstain") == parse_share("80%", "--abstain") == Fraction(4, 5)
+    assert exact_share("0.8") == exact_share("80%") == Fraction(4, 5)
 
 
 @pytest.mark.parametrize(

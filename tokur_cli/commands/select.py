@@ -13,7 +13,7 @@ from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Outcome
 from tokur_cli.answers.grading import UNLABELLED, Labelled, is_code
 from tokur_cli.commands.options.labels import LabelOptions
-from tokur_cli.commands.options.select import SelectOptions
+from tokur_cli.commands.options.select import SelectOptions, parse_keep
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.certified import CertifiedAnswers
 from tokur_cli.commands.shared.errors import InvalidRecords, say
@@ -28,10 +28,9 @@ from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE, score_named
 from tokur_cli.scores.certificate import read_certificate
-from tokur_cli.selection.accuracy import SelectionAccuracy
 from tokur_cli.selection.gathering import Candidate, QuestionStore
-from tokur_cli.selection.input_warnings import InputWarnings
-from tokur_cli.selection.voting import Choice, Rule, choose, parse_keep
+from tokur_cli.selection.summary import InputWarnings, SelectionAccuracy
+from tokur_cli.selection.voting import Choice, Rule, choose
 
 COMMAND = "select"
 

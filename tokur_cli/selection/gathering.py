@@ -5,7 +5,6 @@ In memory stays what the choice needs: sample, answer, confidence and the place 
 
 from __future__ import annotations
 
-import math
 import os
 import tempfile
 from collections.abc import Iterator
@@ -69,11 +68,9 @@ class Gathered:
             name = response.offset if response.sample is None else (response.id, response.sample)
             if kept.setdefault(name, response) is not response:
                 left_out.append(response)
-        return sorted(kept.values(), key=_order), left_out
-
-
-def _order(response: Candidate) -> tuple[float, str]:
-    return (math.inf, "") if response.sample is None else (response.sample, response.id or "")
+        of_sample = (one for one in kept.values() if one.sample is not None)
+        without = [one for one in kept.values() if one.sample is None]
+        return [*sorted(of_sample, key=lambda one: (one.sample, one.id or "")), *without], left_out
 
 
 class QuestionStore:

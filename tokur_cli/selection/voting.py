@@ -28,7 +28,6 @@ Neither rises as confidence falls, so up to two kept responses choose as Maj@N d
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -36,12 +35,8 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Literal
 
-from tokur_cli.records.errors import UsageError
-
 Method = Literal["maj", "wbon", "bon"]
 Weight = Literal["exp", "rank"]
-
-_SHARE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,30 +123,6 @@ class Choice:
         return self.classes[0].weight / math.fsum(one.weight for one in self.classes)
 
 
-def parse_share(text: str, option: str) -> Fraction:
-    """Return what a share such as ``10%`` or ``0.1`` stands for, exactly, from 0 to 1.
-
-    Raises:
-        UsageError: it is none.
-    """
-    match = _SHARE.fullmatch(text.strip())
-    share = Fraction(match[1]) / (100 if match[2] else 1) if match else Fraction(-1)
-    if not 0 <= share <= 1:
-        raise UsageError(f"{option} {text}: give a share from 0% to 100%, such as 10% or 0.1")
-    return share
-
-
-def parse_keep(text: str) -> Keep:
-    """Return what a share stands for, such as ``10%``, or one with a minimum, such as ``10%,16``."""
-    share, comma, number = (each.strip() for each in text.partition(","))
-    fraction = parse_share(share, "--keep")
-    if not fraction:
-        raise UsageError(f"--keep {text}: keeps no response")
-    if comma and not (number.isdecimal() and int(number)):
-        raise UsageError(f"--keep {text}: after the comma goes the number that is kept in any case, such as {share},16")
-    return Keep(fraction, int(number) if comma else 1)
-
-
 def choose(confidences: Sequence[float | None], labels: Sequence[Hashable], rule: Rule) -> Choice | None:
     """Choose among the responses to one question.
 
@@ -190,23 +161,18 @@ def _weights(
     kept: Sequence[int], confidences: Sequence[float], labels: Sequence[Hashable], rule: Rule
 ) -> dict[int, float]:
     """Return the weights of the kept responses, given in the order of the ranking."""
-    if rule.method == "wbon":
-        return dict(zip(kept, weigh(confidences, rule.weight), strict=True))
+    if rule.method == "maj":
+        return dict.fromkeys(kept, 1.0)
     if rule.method == "bon":
         best = next((index for index in kept if labels[index] is not None), kept[0])
         return {index: float(index == best) for index in kept}
-    return dict.fromkeys(kept, 1.0)
-
-
-def weigh(confidences: Sequence[float], how: Weight) -> list[float]:
-    """Return the weights of the kept responses, of which the finite confidences are given, the highest first."""
-    if how == "exp":
-        return [math.exp(confidence - confidences[0]) for confidence in confidences]
-    weights: list[float] = []
+    if rule.weight == "exp":
+        return {index: math.exp(each - confidences[0]) for index, each in zip(kept, confidences, strict=True)}
+    ranks: list[float] = []
     for _, group in groupby(confidences):
         size = len(list(group))
-        weights += [len(confidences) - len(weights) - (size - 1) / 2] * size
-    return weights
+        ranks += [len(kept) - len(ranks) - (size - 1) / 2] * size
+    return dict(zip(kept, ranks, strict=True))
 
 
 def majority_accuracy(labels: Sequence[Hashable], correct: Sequence[float]) -> float:

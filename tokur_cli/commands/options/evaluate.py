@@ -13,12 +13,12 @@ from typer import Option
 
 from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Writes, share
 from tokur_cli.commands.options.scoring import explain_scores
-from tokur_cli.commands.options.select import KEEP
+from tokur_cli.commands.options.select import KEEP, parse_keep
 from tokur_cli.commands.options.streams import OUTPUT
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
-from tokur_cli.selection.voting import Keep, parse_keep
+from tokur_cli.selection.voting import Keep
 
 
 def _numbers(option: str, text: str | None, may_be: Callable[[float], bool], wanted: str) -> list[float]:

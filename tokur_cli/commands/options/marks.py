@@ -7,9 +7,11 @@ A relation names other options as conditions: ``--sweep`` holds where the user g
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from typer import BadParameter
@@ -18,9 +20,9 @@ from typer.models import OptionInfo
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_files, check_writable
 from tokur_cli.records.streams import STDIN
-from tokur_cli.selection.voting import parse_share
 
 T = TypeVar("T")
+_SHARE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
 
 
 @dataclass(frozen=True, init=False)
@@ -145,9 +147,15 @@ def check_parameters(parameters: Iterable[inspect.Parameter], values: Mapping[st
     check_files(inputs, [name for name, _ in outputs])
 
 
+def exact_share(text: str) -> Fraction | None:
+    """Return what a share such as ``10%`` or ``0.1`` stands for, from 0 to 1; None where the text is none."""
+    match = _SHARE.fullmatch(text.strip())
+    found = Fraction(match[1]) / (100 if match[2] else 1) if match else None
+    return found if found is not None and found <= 1 else None
+
+
 def share(text: str) -> float:
-    """Return a share, ``10%`` or ``0.1``, as a number from 0 to 1, for an option whose ``parser`` this is."""
-    try:
-        return float(parse_share(str(text), "share"))
-    except UsageError as error:
-        raise BadParameter(str(error).removeprefix("share ")) from None
+    """Return a share as a number, for an option whose ``parser`` this is."""
+    if (found := exact_share(str(text))) is None:
+        raise BadParameter(f"{text}: give a share from 0% to 100%, such as 10% or 0.1")
+    return float(found)

@@ -8,8 +8,9 @@ from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
-from tokur_cli.commands.options.marks import Excludes, Needs, Reads, share
+from tokur_cli.commands.options.marks import Excludes, Needs, Reads, exact_share, share
 from tokur_cli.records.errors import UsageError
+from tokur_cli.selection.voting import Keep
 
 KEEP = "10%,16"
 """What is kept by default: the paper's share, but enough for a vote, see ``selection.voting``."""
@@ -83,3 +84,16 @@ class SelectOptions:
     def abstains(self) -> bool:
         """Whether there is no answer where the choice is not sure enough."""
         return self.abstain is not None or self.certificate is not None
+
+
+def parse_keep(text: str) -> Keep:
+    """Return what a share stands for, such as ``10%``, or one with a minimum, such as ``10%,16``."""
+    portion, comma, number = (each.strip() for each in text.partition(","))
+    fraction = exact_share(portion)
+    if not fraction:
+        raise UsageError(f"--keep {text}: give a share above 0% and up to 100%, such as 10% or 0.1")
+    if comma and not (number.isdecimal() and int(number)):
+        raise UsageError(
+            f"--keep {text}: after the comma goes the number that is kept in any case, such as {portion},16"
+        )
+    return Keep(fraction, int(number) if comma else 1)
