@@ -9,7 +9,6 @@ from typing import Any
 
 from tokur_cli.commands.shared.scored_tokens import ScoredTokens, scored_tokens, token_arrays
 from tokur_cli.records.record import Record
-from tokur_cli.records.typed import typed
 from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.scores.steps import aggregates
 from tokur_cli.views.heatmap.response import Alternatives, HeatmapResponse, Step, Sums
@@ -128,9 +127,11 @@ def _alternatives(record: Record) -> dict[int, Alternatives]:
     kept = record.computed("alternatives")
     if kept is None:
         return {}
+    import msgspec
+
     try:
-        found: tuple[Alternatives, ...] = typed(kept["at"], tuple[Alternatives, ...])
-    except (KeyError, TypeError, ValueError):
+        found = msgspec.convert(kept["at"], tuple[Alternatives, ...])
+    except (KeyError, TypeError, msgspec.ValidationError):
         raise record.error(
             '"tokur.alternatives" is not as --alternatives writes it: score it again with that'
         ) from None
