@@ -3,19 +3,12 @@
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokur_cli.records.errors import UsageError
-from tokur_cli.scores.steps import (
-    aggregates,
-    describe_steps,
-    regular_expression,
-    step_spans,
-    token_places,
-    tokens_of_steps,
-)
+from tokur_cli.scores.steps import GuideScore, aggregates, describe_steps, step_spans, token_places, tokens_of_steps
 
 
 def pieces(text, by="auto"):
@@ -61,14 +54,6 @@ def test_steps_by_lines_sentences_or_what_separates_them(by, steps):
     assert pieces("# A. B.\n\n1. c. d\n2. e", by) == steps
 
 
-def test_a_separator_that_is_no_regular_expression_is_named():
-    with pytest.raises(UsageError, match=r"--steps \(: this is no regular expression: missing \)"):
-        regular_expression("(", "--steps")
-    with pytest.raises(UsageError, match="--steps is empty"):
-        regular_expression("", "--steps")
-
-
-@given(st.text(alphabet="ab1.)#\n *Step 。!") | st.text(), st.sampled_from(["auto", "lines", "sentences", "a", "b*"]))
 def test_steps_join_to_the_response(text, by):
     assert "".join(pieces(text, by)) == text
 
@@ -126,3 +111,18 @@ def test_steps_described_by_hand():
             "logprob": dict.fromkeys(("sum", "mean", "max", "top5"), -0.5),
         },
     ]
+
+
+EU = [3.0, 9.0, 1.0, 4.0, 7.0, 2.0, 5.0]
+LOGPROB = [-3.0, -9.0, -1.0, -4.0, -7.0, -2.0, -5.0]
+
+
+@pytest.mark.parametrize(
+    ("over", "expected"), [("mean", 31 / 7), ("sum", 31), ("top5", (9 + 7 + 5 + 4 + 3) / 5), ("step", (7 + 2 + 5) / 3)]
+)
+def test_a_response_so_far_is_judged_over_all_its_tokens_the_least_sure_or_its_last_step(over, expected):
+    uncertainty, confidence = GuideScore("eu", over), GuideScore("ll", over)
+    assert (uncertainty.quantity.sign, confidence.quantity.sign) == (-1, 1)
+    tokens = {"eu": np.array(EU, dtype=np.float32), "logprob": np.array(LOGPROB, dtype=np.float32)}
+    assert uncertainty(tokens, 4) == pytest.approx(expected)
+    assert confidence(tokens, 4) == pytest.approx(-expected)

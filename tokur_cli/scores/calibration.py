@@ -178,12 +178,7 @@ def scores_to_compute(names: str | None, calibration: Calibration | None) -> lis
 
 
 def read_calibration(path: str) -> Calibration:
-    """Read a calibration's file.
-
-    Raises:
-        TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown, there twice or not what it
-            must be.
-    """
+    """Read a calibration's file, see ``read_json``."""
     return read_json(path, Calibration, f"tokur evaluate GRADED --fit {path}")
 
 

@@ -101,10 +101,7 @@ class Certificate:
         """
         if value is None or self.threshold is None:
             return value is not None
-        return (self.sign * value, tie_break_of(key)) > (
-            self.sign * self.threshold,
-            self.tie_break,
-        )
+        return (self.sign * value, tie_break_of(key)) > (self.sign * self.threshold, self.tie_break)
 
     def differences(self, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         """Yield each setting in which responses differ: its name, theirs and that of the labelled ones.
@@ -165,10 +162,5 @@ def settings_for(
 
 
 def read_certificate(path: str) -> Certificate:
-    """Read a certificate's file.
-
-    Raises:
-        TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown, there twice or not what it
-            must be.
-    """
+    """Read a certificate's file, see ``read_json``."""
     return read_json(path, Certificate, f"tokur evaluate LABELLED --certify 5% -o {path}")

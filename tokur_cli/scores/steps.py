@@ -1,4 +1,4 @@
-"""A response's reasoning steps: where they begin, which tokens are theirs, and how unsure the model was in each."""
+"""A response's reasoning steps: where they begin, which tokens are theirs, and how unsure the model is in each."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from tokur_cli.records.errors import UsageError
-from tokur_cli.records.quantity import Orientation
-from tokur_cli.scores.quantities import QUANTITIES
+from tokur_cli.records.quantity import Orientation, Quantity
+from tokur_cli.scores.quantities import GUIDES, QUANTITIES
 
+if TYPE_CHECKING:
+    from tokur_cli.scores.catalogue import Features  # needs numpy, which the options do without
+
+Over = Literal["mean", "sum", "top5", "step"]
 Span = tuple[int, int]
 """Code points ``[start, end)`` of a response."""
 
@@ -29,24 +33,6 @@ _NUMBERED = re.compile(r"^[ \t]*(?:\d{1,3}[.)]|\(\d{1,3}\))[ \t]+\S", re.MULTILI
 _SENTENCE = re.compile(r"(?:[.!?][\"'”’)\]*]*[ \t]+|[。！？]|\n)\s*")
 _LINE = re.compile(r"\n\s*")
 _NOT_AN_END = re.compile(r"(?:\b(?:e\.g|i\.e|cf|vs|mr|mrs|ms|dr|eq|fig)|(?:^|\n)[ \t]*\d{1,3})\.[ \t]+$", re.IGNORECASE)
-
-
-def regular_expression(pattern: str, option: str) -> re.Pattern[str]:
-    """Return a user's regular expression, compiled.
-
-    Args:
-        pattern: the expression.
-        option: where the user gave it.
-
-    Raises:
-        UsageError: it is none, or empty.
-    """
-    if not pattern:
-        raise UsageError(f"{option} is empty: give a regular expression")
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise UsageError(f"{option} {pattern}: this is no regular expression: {error}") from None
 
 
 def step_spans(response: str, by: str = "auto") -> list[Span]:
@@ -153,3 +139,34 @@ def describe_steps(
         }
         for (start, end), tokens in zip(spans, tokens_of_steps(response, offsets, spans), strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class GuideScore:
+    """What a generation is guided by: how sure the model is of what a response says so far.
+
+    Args:
+        name: of a quantity, as in ``GUIDES``.
+        over: ``mean`` or ``sum`` over the tokens so far, ``top5`` (the mean of the five least certain ones) or ``step``
+            (the mean over the last step alone).
+    """
+
+    name: str
+    over: Over
+
+    @property
+    def quantity(self) -> Quantity:
+        """The quantity of single tokens that it is computed from."""
+        return GUIDES[self.name]
+
+    def __call__(self, tokens: Features, step: int) -> float:
+        """Return the score of a response so far.
+
+        Args:
+            tokens: quantities of its tokens, (T,) each.
+            step: the token that its last step begins with.
+        """
+        values = tokens[self.quantity.name].tolist()
+        if self.over == "step":
+            return aggregates(values[step:], self.quantity.orientation)["mean"]
+        return aggregates(values, self.quantity.orientation)[self.over]

@@ -18,7 +18,7 @@ from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.scores.guides import GuideScore
+from tokur_cli.scores.steps import GuideScore
 
 END = frozenset(range(20))
 STEP_ENDS = tuple(map(chr, range(40, 80)))

@@ -17,7 +17,7 @@ from tokur_cli.engine.generation.particles import Guide, ParticleFilter
 from tokur_cli.engine.generation.resampling import Resampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
-from tokur_cli.scores.guides import GuideScore
+from tokur_cli.scores.steps import GuideScore
 
 
 class Answering:

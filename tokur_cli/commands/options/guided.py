@@ -10,8 +10,8 @@ from typer import Option
 
 from tokur_cli.commands.options.marks import Excludes, Rare
 from tokur_cli.records.errors import UsageError, there_are
-from tokur_cli.scores.guides import Over
 from tokur_cli.scores.quantities import GUIDES
+from tokur_cli.scores.steps import Over
 
 Scheme = Literal["multinomial", "systematic"]
 

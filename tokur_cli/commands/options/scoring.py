@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -26,7 +27,7 @@ from tokur_cli.engine.posterior.settings import (
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 from tokur_cli.scores.calibration import Calibration, scores_to_compute
-from tokur_cli.scores.steps import STEP_RULES, regular_expression
+from tokur_cli.scores.steps import STEP_RULES
 
 if TYPE_CHECKING:
     from tokur_cli.scores.catalogue import Score
@@ -184,7 +185,11 @@ class ScoringOptions(SamplingOptions):
 
     def __post_init__(self) -> None:
         if self.steps is not None and self.steps not in STEP_RULES:
-            regular_expression(self.steps, "--steps")
+            try:
+                if not re.compile(self.steps).pattern:
+                    raise UsageError("--steps is empty: give a regular expression")
+            except re.error as error:
+                raise UsageError(f"--steps {self.steps}: this is no regular expression: {error}") from None
 
     @property
     def chosen(self) -> list[Score]:
