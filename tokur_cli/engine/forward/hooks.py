@@ -96,18 +96,18 @@ class Draws:
 
 
 @contextmanager
-def perturbed(draws: Draws, steps: Tensor | None = None) -> Iterator[None]:
+def perturbed(draws: Draws | None, steps: Tensor | None = None) -> Iterator[None]:
     """Have the model's forward passes see the draws within the context; no weight is touched, however it ends.
 
     Args:
-        draws: the draws; a batch must have (1 + M)·B rows in member-major order.
+        draws: the draws, if there are any; a batch must have (1 + M)·B rows in member-major order.
         steps: (B, L) decoding step of each position, as in ``Draws.coefficients``.
     """
     handles = []
     count = 0 if steps is None else int(steps.max()) + 1
     steps_on = cache(lambda device: None if steps is None else steps.to(device))  # a copy for each device, not layer
     try:
-        for matrix in draws.posterior.matrices:
+        for matrix in draws.posterior.matrices if draws else ():
             handles.append(matrix.module.register_forward_hook(partial(_add, draws, matrix, steps_on, count)))
         yield
     finally:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,9 +117,10 @@ class KVCache:
     """
 
     def __init__(self, model: PreTrainedModel, context_length: int | None, scorer: Scorer | None = None) -> None:
-        self.model, self.scorer = model, scorer
-        self.device = input_device(model)
-        self.num_weights = scorer.num_rows if scorer else 1
+        self.model, self.device = model, input_device(model)
+        self._draws = scorer.draws if scorer else None
+        self._is_stepwise = scorer is not None and scorer.sampling == "stepwise"
+        self.num_weights = 1 + (self._draws.num_draws if self._draws else 0)
         self._last_position = min(context_length or sys.maxsize, rescaling(model).beyond) - 1
         self._cache: Cache | None = None  # from the first prompt on
         self._lengths: list[int] = []  # tokens of each response that are processed
@@ -186,7 +186,7 @@ class KVCache:
         """Run the model's body under all weights over padded rows that come after ``first`` tokens in the cache."""
         ids = pad(texts, self.device)
         steps = torch.arange(first, first + ids.shape[1]) - torch.tensor(prompt_lengths)[:, None]
-        with self._perturbed(steps.clamp(min=-1).to(self.device)):
+        with perturbed(self._draws, steps.clamp(min=-1).to(self.device) if self._is_stepwise else None):
             argument = cache_argument(self.model, cache)
             return run_body(self.model, input_ids=ids.repeat(self.num_weights, 1), use_cache=True, **argument)
 
@@ -281,18 +281,13 @@ class KVCache:
                 "position_ids": positions.repeat(self.num_weights, 1),
             }
         tokens = torch.tensor(ids, device=self.device)[:, None].repeat(self.num_weights, 1)
-        with self._perturbed(torch.tensor(steps, device=self.device)[:, None]):
+        decoding_steps = torch.tensor(steps, device=self.device)[:, None] if self._is_stepwise else None
+        with perturbed(self._draws, decoding_steps):
             argument = cache_argument(self.model, self._cache)
             outputs = self.model(input_ids=tokens, use_cache=True, **where, **argument)
         self._lengths = [length + 1 for length in self._lengths]
         logits: Tensor = outputs.logits[:, -1].unflatten(0, (self.num_weights, -1))
         return logits
-
-    def _perturbed(self, steps: Tensor) -> AbstractContextManager[None]:
-        """Have passes over positions of these decoding steps (B, L) see the draws."""
-        if self.scorer is None or self.scorer.draws is None:
-            return nullcontext()
-        return perturbed(self.scorer.draws, steps if self.scorer.sampling == "stepwise" else None)
 
 
 def _has_columns(layer: Any) -> bool:

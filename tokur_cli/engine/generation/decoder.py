@@ -92,26 +92,26 @@ Result = DecodedResponse | tuple[DecodingRequest, TokurError]
 """A response, or a request that cannot be answered and why."""
 
 
-@dataclass
 class _Row:
     """A response under way.
 
     Args:
         request, sample: what it answers, and as which sample.
         limit: tokens that it may have at the end of this step.
+
+    Attributes:
         ids: its tokens.
         scored: of these tokens, if they are scored.
         prompt: what is kept of what its steps began with.
         done: whether it has ended.
     """
 
-    request: DecodingRequest
-    sample: int
-    limit: int
-    ids: list[int]
-    scored: list[Quantities]
-    prompt: KeptText | None = None
-    done: bool = False
+    def __init__(self, request: DecodingRequest, sample: int, limit: int) -> None:
+        self.request, self.sample, self.limit = request, sample, limit
+        self.ids = [*request.begun_ids]
+        self.scored = [*request.begun.scored] if request.begun else []
+        self.prompt = request.kept.prompt if request.kept else None
+        self.done = False
 
     @property
     def new_ids(self) -> list[int]:
@@ -241,13 +241,10 @@ class Decoder:
     def _rows_of(self, requests: Sequence[DecodingRequest]) -> list[_Row]:
         rows = []
         for request in requests:
-            limit, scored = self._limit(request), request.begun.scored if request.begun else []
+            limit = self._limit(request)
             if request.step is not None and self.step_tokens is not None:
                 limit = min(limit, len(request.begun_ids) + self.step_tokens)
-            prompt = request.kept.prompt if request.kept else None
-            rows += [
-                _Row(request, sample, limit, [*request.begun_ids], [*scored], prompt) for sample in request.samples
-            ]
+            rows += [_Row(request, sample, limit) for sample in request.samples]
         return rows
 
     def _evict(self, running: Sequence[int]) -> None:
@@ -279,8 +276,12 @@ class Decoder:
                 self._exhausted = following is _END
                 if not isinstance(following, DecodingRequest):
                     return joining
-                if self._length(following) > self._rescaling.beyond:
-                    yield following, self._rope_error(following)
+                if self._length(following) > (beyond := self._rescaling.beyond):
+                    said = f"prompt and response may have {self._length(following):,} tokens; with this model's "
+                    said += (
+                        f"{self._rescaling.name} RoPE, at most {beyond:,} can be generated: ask for fewer new tokens"
+                    )
+                    yield following, TokurError(f"{said}, or shorten the prompt")
                     continue
                 self._waiting.append(following)
             request = self._waiting[0]
@@ -294,14 +295,6 @@ class Decoder:
                 request = replace(request, samples=request.samples[:room])
             count += len(request.samples)
             joining.append(request)
-
-    def _rope_error(self, request: DecodingRequest) -> TokurError:
-        """Return the error of a request whose responses may reach where the rotary embedding changes."""
-        name, beyond = self._rescaling.name, self._rescaling.beyond
-        return TokurError(
-            f"prompt and response may have {self._length(request):,} tokens; with this model's {name} RoPE, at most "
-            f"{beyond:,} can be generated: ask for fewer new tokens, or shorten the prompt"
-        )
 
     def most_rows(self, length: int) -> int:
         """Return how many responses of so many tokens, prompts included, may be kept at once."""
@@ -340,7 +333,8 @@ class Decoder:
 
     def _add_tokens(self, rows: list[_Row], logits: Tensor) -> Iterator[Result]:
         """Choose tokens for these rows, the batch's last ones, from logits (W, R, V)."""
-        words = [0 if row.done else self._random_word(row) for row in rows]
+        seed = self.sampling.seed
+        words = [random_word(seed, r.request.key, r.sample, len(r.new_ids), r.request.step) for r in rows]
         tokens = choose_tokens(logits[0], self.sampling, words).tolist()
         running = [place for place, row in enumerate(rows) if not row.done]
         if self.scorer:
@@ -364,9 +358,6 @@ class Decoder:
                 text = text_of(self.decode, row.ids, reason, self.stop)
                 kept = self._cache.take(first + place, row.prompt) if reason == "step" else None
                 yield DecodedResponse(row.request.index, row.sample, row.ids, text, reason, row.scored, kept)
-
-    def _random_word(self, row: _Row) -> int:
-        return random_word(self.sampling.seed, row.request.key, row.sample, len(row.new_ids), row.request.step)
 
     def _finish_reason(self, row: _Row) -> FinishReason | None:
         if row.ids[-1] in self.end_ids:

@@ -107,17 +107,14 @@ def token_quantities(
         block, reduced = _block_sizes(block_logits)
         for some in block_logits.split(reduced, dim=1):
             place = slice(first, first + some.shape[1])
-            entries = targets[place]
-            distributions = Distributions(some)
-            chosen = distributions.log_p(entries)  # (1 + M, n)
-            shares = weights.next(chosen[1:]) if weights else None
-            row = _reduce(distributions, chosen[0], shares, estimator, on_demand)
+            distributions = _Distributions(some, targets[place], weights)
+            row = distributions.quantities(estimator, on_demand)
             if weights:
-                row["draw_log_p"] = chosen[1:].T
+                row["draw_log_p"] = distributions.chosen[1:].T
             if compare:
-                row |= _compare(distributions, entries)
+                row |= distributions.comparisons()
             if alternatives:
-                row |= _alternatives(distributions, shares, alternatives)
+                row |= distributions.alternatives(alternatives)
             for name, values in row.items():
                 if name not in quantities:
                     quantities[name] = values.new_empty(total, *values.shape[1:])
@@ -135,67 +132,6 @@ def _block_sizes(logits: Tensor) -> tuple[int, int]:
     threads = torch.get_num_threads() if device == "cpu" else 1
     reduced = threads * _REDUCED_BYTES.get(device, _ACCELERATOR_BYTES) // (entries * 4)
     return max(1, block, _ROWS // logits.shape[0]), max(1, reduced)
-
-
-def _reduce(
-    distributions: Distributions,
-    chosen: Tensor,
-    weights: Tensor | None,
-    estimator: Estimator,
-    on_demand: Collection[str],
-) -> dict[str, Tensor]:
-    """Reduce a block, in the order of the records: chosen (n,) is log p_0(y), weights (M, n) or None for 1/M.
-
-    Afterwards all logits are finite.
-    """
-    logits, total = distributions.logits[0], distributions.total[0]
-    size = logits.shape[-1]
-    of_base = {
-        "self_certainty": total - logits.mean(-1) - math.log(size),
-        "deepconf": total - logits.gather(1, places_of_largest(logits, min(TOP_K, size))).mean(-1),
-    }
-    if "margin" in on_demand:
-        p = distributions.p_of(places_of_largest(logits, 2))[0]  # (n, 2)
-        of_base["margin"] = p[:, 0] - p[:, 1]
-    entropies = distributions.entropies()
-    found = {"logprob": chosen.clone(), "entropy": entropies[0]}
-    if len(entropies) > 1:
-        au = mean_of_draws(entropies[1:], weights)
-        wanted = {f"eu_{estimator}", *on_demand}
-        estimates = {
-            name: mean_of_draws(compute(distributions), weights)
-            for name, compute in BESIDE_BASE.items()
-            if name in wanted
-        }
-        if estimator == "paper":
-            estimates["eu_paper"] = (distributions.mixture_entropy(weights) - au).clamp(min=0)
-        eu = estimates[f"eu_{estimator}"]
-        further = {name: values for name, values in estimates.items() if name in on_demand}
-        found |= {"tu": au + eu, "au": au, "eu": eu, **further}
-    return found | of_base
-
-
-def _compare(distributions: Distributions, targets: Tensor) -> dict[str, Tensor]:
-    """Compare the draws of a block with the mean weights: targets (n,); after ``_reduce``."""
-    likeliest = distributions.logits.argmax(-1)  # (1 + M, n)
-    return {
-        "kl": divergences(distributions).mean(0),
-        "top1_agreement": (likeliest[1:] == likeliest[0]).float().mean(0),
-        "accuracy": (likeliest[1:] == targets).float().mean(0),
-        "base_accuracy": (likeliest[0] == targets).float(),
-    }
-
-
-def _alternatives(distributions: Distributions, weights: Tensor | None, count: int) -> dict[str, Tensor]:
-    """Return a block's ``count`` likeliest tokens, and the likeliest one of each draw; after ``_reduce``."""
-    logits = distributions.logits
-    likeliest = places_of_largest(logits[0], min(count, logits.shape[-1]))  # (n, K)
-    p = distributions.p_of(likeliest)  # (1 + M, n, K)
-    found = {"likeliest": likeliest, "likeliest_p": p[0]}
-    if len(p) > 1:
-        found["likeliest_mean"] = mean_of_draws(p[1:], None if weights is None else weights[..., None])
-        found["of_draws"] = logits[1:].argmax(-1).T  # (n, M)
-    return found
 
 
 class _JointWeights:
@@ -222,76 +158,102 @@ class _JointWeights:
         return torch.stack(sums, dim=1).softmax(0).float().to(chosen.device)
 
 
-class Distributions:
-    """Softmax in float32, with one exponential and no logarithm an entry: log p = logits − total.
+class _Distributions:
+    """A block of n tokens' distributions: softmax in float32, with one exponential and no logarithm an entry.
 
     Args:
         logits: (1 + M, n, V) in any dtype, of the mean weights, p_0, and M draws; overwritten where they are float32.
+        targets: (n,) the tokens y.
+        weights: of the draws; None for 1/M.
 
     Attributes:
-        logits: (1 + M, n, V) float32, moved so that the largest of a distribution is 0.
-        total: (1 + M, n) log Σ exp(logits).
-        p: (1 + M, n, V).
+        chosen: (1 + M, n) log p(y).
     """
 
-    def __init__(self, logits: Tensor) -> None:
-        self.logits = logits.float()
-        self.logits -= self.logits.amax(-1, keepdim=True)
-        self.p = self.logits.softmax(-1)
-        self.total = -self.p.amax(-1).log()  # the largest logit is 0
+    def __init__(self, logits: Tensor, targets: Tensor, weights: _JointWeights | None) -> None:
+        self._logits = logits.float()  # moved so that the largest of a distribution is 0, and then finite
+        self._logits -= self._logits.amax(-1, keepdim=True)
+        self._p = self._logits.softmax(-1)
+        self._total = -self._p.amax(-1).log()  # (1 + M, n) log Σ exp(logits): log p = logits − total
+        self._targets = targets
+        self.chosen = self._logits.gather(-1, targets.expand(len(logits), -1)[..., None]).squeeze(-1) - self._total
+        self._weights = weights.next(self.chosen[1:]) if weights else None  # (M, n)
 
-    def log_p(self, entries: Tensor) -> Tensor:
-        """Return log p, (1 + M, n), of an entry (n,) of the vocabulary each."""
-        index = entries.expand(len(self.p), -1)[..., None]
-        return self.logits.gather(-1, index).squeeze(-1) - self.total
+    def _mean(self, values: Tensor) -> Tensor:
+        """Return the mean over the draws of (M, n, …) values."""
+        return values.mean(0) if self._weights is None else torch.einsum("mn,mn...->n...", self._weights, values)
 
-    def p_of(self, places: Tensor) -> Tensor:
+    def _p_of(self, places: Tensor) -> Tensor:
         """Return p, (1 + M, n, K), of K entries (n, K) of the vocabulary each."""
-        return self.p.gather(2, places.expand(len(self.p), -1, -1))
+        return self._p.gather(2, places.expand(len(self._p), -1, -1))
 
-    def entropies(self) -> Tensor:
-        """Return H[p], (1 + M, n); afterwards all logits are finite."""
-        self.logits.clamp_(min=torch.finfo(torch.float32).min)  # 0·log 0 is 0, also where a logit is −∞
+    def quantities(self, estimator: Estimator, on_demand: Collection[str]) -> dict[str, Tensor]:
+        """Return the quantities in the order of the records; afterwards all logits are finite."""
+        logits, size = self._logits[0], self._logits.shape[-1]
+        of_base = {
+            "self_certainty": self._total[0] - logits.mean(-1) - math.log(size),
+            "deepconf": self._total[0] - logits.gather(1, places_of_largest(logits, min(TOP_K, size))).mean(-1),
+        }
+        if "margin" in on_demand:
+            p = self._p_of(places_of_largest(logits, 2))[0]  # (n, 2)
+            of_base["margin"] = p[:, 0] - p[:, 1]
+        self._logits.clamp_(min=torch.finfo(torch.float32).min)  # 0·log 0 is 0, also where a logit is −∞
         # −Σ p·log p with the p that were rounded, whose sum is not quite 1, as the mixture's entropy is computed: what
         # rounding does to both cancels in their difference
-        entropies: Tensor = self.total * self.p.sum(-1) - torch.linalg.vecdot(self.p, self.logits)
-        return entropies.clamp(min=0)
+        entropies = (self._total * self._p.sum(-1) - torch.linalg.vecdot(self._p, self._logits)).clamp(min=0)
+        found = {"logprob": self.chosen[0].clone(), "entropy": entropies[0]}
+        if len(entropies) > 1:
+            au = self._mean(entropies[1:])
+            wanted = {f"eu_{estimator}", *on_demand}
+            further = {name: self._mean(compute()) for name, compute in self._beside_base.items() if name in wanted}
+            eu = (self._mixture_entropy() - au).clamp(min=0) if estimator == "paper" else further[f"eu_{estimator}"]
+            found |= {"tu": au + eu, "au": au, "eu": eu}
+            found |= {name: values for name, values in further.items() if name in on_demand}
+        return found | of_base
 
-    def mixture_entropy(self, weights: Tensor | None) -> Tensor:
-        """Return H[Σ_m w_m p_m], (n,), with weights (M, n) or None for 1/M."""
-        drawn = self.p[1:]
-        mixture = drawn.mean(0) if weights is None else torch.einsum("mn,mnv->nv", weights, drawn)
+    def _mixture_entropy(self) -> Tensor:
+        """Return H[Σ_m w_m p_m], (n,)."""
+        mixture = self._mean(self._p[1:])
         entropy: Tensor = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
         return entropy
 
+    @property
+    def _beside_base(self) -> dict[str, Callable[[], Tensor]]:
+        """What sets each draw beside the mean weights: (M, n)."""
+        return {"eu_kl": self._divergences, "eu_fisher": self._fisher_terms}
 
-def mean_of_draws(values: Tensor, weights: Tensor | None) -> Tensor:
-    """Return the mean over the draws of (M, n) values, with weights (M, n) or None for 1/M."""
-    return values.mean(0) if weights is None else (weights * values).sum(0)
+    def _divergences(self) -> Tensor:
+        """Return KL(p_0 ‖ p_m), (M, n)."""
+        across = self._total - torch.linalg.vecdot(self._p[:1], self._logits)  # cross entropies of p_0 and p_m
+        beyond: Tensor = across[1:] - across[0]
+        return beyond.clamp(min=0)
 
+    def _fisher_terms(self) -> Tensor:
+        """Return δz_mᵀ F δz_m / 2, (M, n): half the variance under p_0 of the logits' changes."""
+        changes = self._logits[1:] - self._logits[:1]
+        mean = torch.linalg.vecdot(self._p[:1], changes)
+        norms: Tensor = torch.linalg.vecdot(self._p[:1], changes.square_()) - mean.square()
+        return norms.clamp(min=0) / 2
 
-def divergences(distributions: Distributions) -> Tensor:
-    """Return KL(p_0 ‖ p_m), (M, n), of a block whose logits are finite."""
-    logits, total = distributions.logits, distributions.total
-    across = total - torch.linalg.vecdot(distributions.p[:1], logits)  # (1 + M, n) cross entropies of p_0 and p_m
-    beyond: Tensor = across[1:] - across[0]
-    return beyond.clamp(min=0)
+    def comparisons(self) -> dict[str, Tensor]:
+        """Compare the draws with the mean weights; after ``quantities``."""
+        likeliest = self._logits.argmax(-1)  # (1 + M, n)
+        return {
+            "kl": self._divergences().mean(0),
+            "top1_agreement": (likeliest[1:] == likeliest[0]).float().mean(0),
+            "accuracy": (likeliest[1:] == self._targets).float().mean(0),
+            "base_accuracy": (likeliest[0] == self._targets).float(),
+        }
 
-
-def fisher_norms(distributions: Distributions) -> Tensor:
-    """Return δz_mᵀ F δz_m, (M, n): the variance under p_0 of the logits' changes, which are finite."""
-    changes = distributions.logits[1:] - distributions.logits[:1]
-    base = distributions.p[:1]
-    mean = torch.linalg.vecdot(base, changes)
-    norms: Tensor = torch.linalg.vecdot(base, changes.square_()) - mean.square()
-    return norms.clamp(min=0)
-
-
-BESIDE_BASE: dict[str, Callable[[Distributions], Tensor]] = {
-    "eu_kl": divergences,
-    "eu_fisher": lambda distributions: fisher_norms(distributions) / 2,
-}
-"""What sets each draw beside the mean weights: (M, n) of a block whose logits are finite."""
+    def alternatives(self, count: int) -> dict[str, Tensor]:
+        """Return the ``count`` likeliest tokens, and the likeliest one of each draw; after ``quantities``."""
+        likeliest = places_of_largest(self._logits[0], min(count, self._logits.shape[-1]))  # (n, K)
+        p = self._p_of(likeliest)  # (1 + M, n, K)
+        found = {"likeliest": likeliest, "likeliest_p": p[0]}
+        if len(p) > 1:
+            found["likeliest_mean"] = self._mean(p[1:])
+            found["of_draws"] = self._logits[1:].argmax(-1).T  # (n, M)
+        return found
 
 
 def places_of_largest(values: Tensor, count: int) -> Tensor:

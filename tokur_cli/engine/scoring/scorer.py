@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -209,7 +208,7 @@ class Scorer:
         rows = pad(identities, self.device)
         ids, steps = (rows >> 32).repeat(self.num_rows, 1), rows % 2**32 - 1
         options = {} if cache is None else cache_argument(self.model, cache)
-        with perturbed(self.draws, steps if self.sampling == "stepwise" else None) if self.draws else nullcontext():
+        with perturbed(self.draws, steps if self.sampling == "stepwise" else None):
             return run_body(self.model, input_ids=ids, use_cache=cache is not None, **options)
 
     def quantities_of(
