@@ -36,6 +36,10 @@ def test_option_relations_name_options_of_their_commands():
         ("perturb in.jsonl", "tokur perturb: responses needs --sweep or --calibrate"),
         ("generate --guide eu -n 1", "tokur generate: --guide contradicts --samples 1: leave one of them out"),
         ("score --draws 2 --from-logprobs", "tokur score: --draws contradicts --from-logprobs: leave one of them out"),
+        (
+            "score --steps=( in",
+            "tokur score: --steps (: this is no regular expression: missing ), unterminated subpattern at position 0",
+        ),
         ("select --method \x1b[2J", "tokur select: --method: '\\x1b[2J' is not one of 'maj', 'wbon', 'bon'"),
     ],
 )

@@ -1,6 +1,7 @@
 """Reasoning steps: where they begin, which tokens are theirs, and what is said of each."""
 
 import math
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokur_cli.answers.code.execution import candidate_programs
 from tokur_cli.scores.steps import GuideScore, aggregates, describe_steps, step_spans, token_places, tokens_of_steps
 
 
@@ -54,6 +56,7 @@ def test_steps_by_lines_sentences_or_what_separates_them(by, steps):
     assert pieces("# A. B.\n\n1. c. d\n2. e", by) == steps
 
 
+@given(st.text(alphabet="ab1.)#\n *Step 。!") | st.text(), st.sampled_from(["auto", "lines", "sentences", "a", "b*"]))
 def test_steps_join_to_the_response(text, by):
     assert "".join(pieces(text, by)) == text
 
@@ -126,3 +129,32 @@ def test_a_response_so_far_is_judged_over_all_its_tokens_the_least_sure_or_its_l
     tokens = {"eu": np.array(EU, dtype=np.float32), "logprob": np.array(LOGPROB, dtype=np.float32)}
     assert uncertainty(tokens, 4) == pytest.approx(expected)
     assert confidence(tokens, 4) == pytest.approx(-expected)
+
+
+LENGTH = 100_000
+SECONDS = 1.0
+"""What took the square of the length took 18 s and more; in proportion to it, some hundredths."""
+TEXTS = ["\n", " ", "a.", ". ", "!\n", ".)", "。", "1. ", "(1) ", "## ", "Step 1", "\n a", "`", "```\n", "e.g. "]
+
+
+def text(run):
+    return ("a." + run * LENGTH)[:LENGTH]
+
+
+@pytest.mark.parametrize("run", TEXTS)
+def test_long_runs_take_time_in_proportion(run):
+    began = time.process_time()
+    for by in ("auto", "lines", "sentences"):
+        spans = step_spans(text(run), by)
+        assert spans[0][0] == 0
+        assert spans[-1][1] == LENGTH
+    candidate_programs(text(run), "def f():\n", "f")
+    assert time.process_time() - began < SECONDS
+
+
+def test_steps_of_many_tokens_are_described_in_time():
+    offsets = [(place, place + 1) for place in range(LENGTH)]
+    began = time.process_time()
+    (step,) = describe_steps("\n" * LENGTH, offsets, {"eu": [0.5] * LENGTH}, "auto")
+    assert step["eu"]["sum"] == LENGTH / 2
+    assert time.process_time() - began < SECONDS
