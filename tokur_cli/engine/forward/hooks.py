@@ -37,7 +37,7 @@ class Draws:
     def __init__(self, posterior: Posterior, num_draws: int) -> None:
         self.posterior = posterior
         self.num_draws = num_draws
-        self._kept: dict[tuple[str, str, torch.device, torch.dtype], Tensor] = {}
+        self._kept: dict[tuple[str, torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor | slice]] = {}
         self._steps: dict[tuple[str, torch.device], Tensor] = {}
 
     def coefficients(self, matrix: PerturbedMatrix, inputs: Tensor, steps: Tensor | None, count: int) -> Tensor:
@@ -53,7 +53,8 @@ class Draws:
         Returns:
             (M, B, L, r′) in the inputs' dtype.
         """
-        projected = torch.einsum("mbli,mir->mblr", inputs, self._weight_noise(matrix, inputs))
+        _, noise, _ = self.tensors_of(matrix, inputs)
+        projected = torch.einsum("mbli,mir->mblr", inputs, noise)
         if steps is not None:
             table = self._step_noise(matrix, inputs.device, count)
             norm = torch.linalg.vector_norm(inputs, dim=-1, keepdim=True, dtype=torch.float32)  # (M, B, L, 1)
@@ -61,38 +62,29 @@ class Draws:
             projected = torch.where(steps[None, :, :, None] >= 0, fresh.to(projected.dtype), projected)
         return projected
 
-    def basis(self, matrix: PerturbedMatrix, like: Tensor) -> Tensor:
-        """Return U′, (out, r′), where and as ``like`` is."""
-        return self._keep("basis", matrix, like, lambda: matrix.basis.to(like))
+    def tensors_of(self, matrix: PerturbedMatrix, like: Tensor) -> tuple[Tensor, Tensor, Tensor | slice]:
+        """Return what a projection is perturbed by, where and as ``like`` is.
 
-    def rows(self, matrix: PerturbedMatrix, like: Tensor) -> Tensor | slice:
-        """Return which of its module's output features are the projection's, where ``like`` is."""
-        rows = matrix.rows
-        return slice(None) if rows is None else self._keep("rows", matrix, like, lambda: rows.to(like.device))
-
-    def _weight_noise(self, matrix: PerturbedMatrix, like: Tensor) -> Tensor:
-        """Return ε of all draws, (M, in, r′), where and as ``like`` is."""
-        numbers = range(self.num_draws)
-        make = self.posterior.weight_noise
-        return self._keep("noise", matrix, like, lambda: torch.stack([make(matrix, m) for m in numbers]).to(like))
-
-    def _keep(self, what: str, matrix: PerturbedMatrix, like: Tensor, make: Callable[[], Tensor]) -> Tensor:
-        key = (what, matrix.name, like.device, like.dtype)
+        Returns:
+            U′, (out, r′); ε of all draws, (M, in, r′); which of its module's output features are the projection's.
+        """
+        key = matrix.name, like.device, like.dtype
         if key not in self._kept:
-            self._kept[key] = make()
+            noise = torch.stack([self.posterior.weight_noise(matrix, m) for m in range(self.num_draws)])
+            rows = slice(None) if matrix.rows is None else matrix.rows.to(like.device)
+            self._kept[key] = matrix.basis.to(like), noise.to(like), rows
         return self._kept[key]
 
     def _step_noise(self, matrix: PerturbedMatrix, device: torch.device, steps: int) -> Tensor:
-        """Return ξ of all draws, (M, at least ``steps``, r′)."""
-        table = self._steps.get((matrix.name, device))
-        have = 0 if table is None else table.shape[1]
-        if table is None or have < steps:
-            more = max(steps, 2 * have, _FIRST_STEPS) - have
-            new = torch.stack([self.posterior.step_noise(matrix, m, have, more) for m in range(self.num_draws)])
-            new = new.to(device)
-            table = new if table is None else torch.cat([table, new], dim=1)
-            self._steps[matrix.name, device] = table
-        return table
+        """Return ξ of all draws, (M, ``steps`` or more, r′)."""
+        key = matrix.name, device
+        if key not in self._steps or self._steps[key].shape[1] < steps:
+            size = _FIRST_STEPS
+            while size < steps:
+                size *= 2
+            noise = [self.posterior.step_noise(matrix, m, 0, size) for m in range(self.num_draws)]
+            self._steps[key] = torch.stack(noise).to(device)
+        return self._steps[key]
 
 
 @contextmanager
@@ -138,10 +130,10 @@ def _add(
     drawn = inputs[base_rows:].unflatten(0, (draws.num_draws, base_rows))
     coefficients = draws.coefficients(matrix, drawn, steps, count).flatten(0, 2).to(output.dtype)
     moved = output[base_rows:].view(len(coefficients), output.shape[-1])
-    rows = draws.rows(matrix, output)
+    basis, _, rows = draws.tensors_of(matrix, output)
     # addmm adds in float32 what it multiplies: in low precision one rounding less than a product and a sum
     if isinstance(rows, slice):
-        moved.addmm_(coefficients, draws.basis(matrix, output).T)
+        moved.addmm_(coefficients, basis.T)
     else:
-        moved[:, rows] = torch.addmm(moved[:, rows], coefficients, draws.basis(matrix, output).T)
+        moved[:, rows] = torch.addmm(moved[:, rows], coefficients, basis.T)
     return output

@@ -34,37 +34,6 @@ _END = object()  # of requests
 FinishReason = Literal["stop", "length", "stop_string", "step"]
 
 
-@dataclass(frozen=True)
-class DecodingRequest:
-    """A prompt and the samples wanted of it.
-
-    Args:
-        index: the caller's number for it.
-        key: what its random numbers depend on, besides the seed and the sample: the question's id.
-        prompt_ids: at least one token id.
-        samples: numbers of the samples.
-        begun: the response that is to be continued; None for a new one.
-        step: which step of theirs this is; None for responses in one go.
-    """
-
-    index: int
-    key: str
-    prompt_ids: Sequence[int]
-    samples: Sequence[int]
-    begun: DecodedResponse | None = None
-    step: int | None = None
-
-    @property
-    def begun_ids(self) -> list[int]:
-        """The response tokens that are there already."""
-        return self.begun.token_ids if self.begun else []
-
-    @property
-    def kept(self) -> KeptText | None:
-        """What is kept of all that is there already but for the last token; None where it must be computed."""
-        return self.begun.kept if self.begun else None
-
-
 @dataclass
 class DecodedResponse:
     """One generated response.
@@ -88,6 +57,27 @@ class DecodedResponse:
     kept: KeptText | None = None
 
 
+@dataclass(frozen=True)
+class DecodingRequest:
+    """A prompt and the samples wanted of it.
+
+    Args:
+        index: the caller's number for it.
+        key: what its random numbers depend on, besides the seed and the sample: the question's id.
+        prompt_ids: at least one token id.
+        samples: numbers of the samples.
+        begun: the response that is to be continued.
+        step: which step of theirs this is; None for responses in one go.
+    """
+
+    index: int
+    key: str
+    prompt_ids: Sequence[int]
+    samples: Sequence[int]
+    begun: DecodedResponse = field(default_factory=lambda: DecodedResponse(-1, -1, [], "", "step"))
+    step: int | None = None
+
+
 Result = DecodedResponse | tuple[DecodingRequest, TokurError]
 """A response, or a request that cannot be answered and why."""
 
@@ -108,14 +98,13 @@ class _Row:
 
     def __init__(self, request: DecodingRequest, sample: int, limit: int) -> None:
         self.request, self.sample, self.limit = request, sample, limit
-        self.ids = [*request.begun_ids]
-        self.scored = [*request.begun.scored] if request.begun else []
-        self.prompt = request.kept.prompt if request.kept else None
+        self.ids, self.scored = [*request.begun.token_ids], [*request.begun.scored]
+        self.prompt = request.begun.kept.prompt if request.begun.kept else None
         self.done = False
 
     @property
     def new_ids(self) -> list[int]:
-        return self.ids[len(self.request.begun_ids) :]
+        return self.ids[len(self.request.begun.token_ids) :]
 
 
 @dataclass(eq=False)
@@ -223,18 +212,19 @@ class Decoder:
         if self._rows and self.max_rows - len(self._rows) < self.max_rows * _FREE_TO_JOIN:
             return
         joining = yield from self._next_requests(source)
-        continued = [(request, request.kept) for request in joining if request.kept]
-        others = sorted((r for r in joining if not r.kept), key=lambda r: -len(r.prompt_ids) - len(r.begun_ids))
+        continued = [request for request in joining if request.begun.kept]
+        others = [request for request in joining if not request.begun.kept]
+        others.sort(key=lambda request: -len(request.prompt_ids) - len(request.begun.token_ids))
         # Before anything can fail for lack of memory: nothing is lost then
         new_rows = self._rows_of(others)
-        self._rows += [*self._rows_of([request for request, _ in continued]), *new_rows]
+        self._rows += [*self._rows_of(continued), *new_rows]
         if joining:
             self._cache.reserve(len(self._rows), max(len(row.request.prompt_ids) + row.limit for row in self._rows))
         if continued:
-            self._cache.admit([kept for _, kept in continued], [len(request.samples) for request, _ in continued])
-        for request, _ in continued:  # the batch has it from now on
-            if request.begun:
-                request.begun.kept = None
+            kept = [request.begun.kept for request in continued if request.begun.kept]
+            self._cache.admit(kept, [len(request.samples) for request in continued])
+        for request in continued:
+            request.begun.kept = None  # the batch has it from now on
         if others:
             yield from self._add_tokens(new_rows, self._prefill(others))
 
@@ -243,7 +233,7 @@ class Decoder:
         for request in requests:
             limit = self._limit(request)
             if request.step is not None and self.step_tokens is not None:
-                limit = min(limit, len(request.begun_ids) + self.step_tokens)
+                limit = min(limit, len(request.begun.token_ids) + self.step_tokens)
             rows += [_Row(request, sample, limit) for sample in request.samples]
         return rows
 
@@ -313,7 +303,7 @@ class Decoder:
         logits: list[Tensor] = []
         rows = iter(self._rows[-sum(len(request.samples) for request in requests) :])
         while requests:
-            texts = [[*request.prompt_ids, *request.begun_ids] for request in requests]
+            texts = [[*request.prompt_ids, *request.begun.token_ids] for request in requests]
             count = max(1, _PREFILL_TOKENS // len(texts[0]))  # the longest comes first
             some, requests = requests[:count], requests[count:]
             copies = [len(request.samples) for request in some]
