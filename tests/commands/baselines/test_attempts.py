@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.engine.generation.test_decoder import one_by_one
+from tests.engine.generation.plain import one_by_one
 from tests.helpers import jaccard, parsed, records, turn_of, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.commands.baselines.questions import VERIFICATION

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine import oracle
 from tests.engine.more_families import GEMMA, MORE, SMALL, model_of
 from tests.tiny import tiny_model
 from tokur_cli.engine.forward import prefix_tree
@@ -81,16 +80,6 @@ def test_tree_gives_the_numbers_of_responses_that_share_nothing(family):
 @pytest.mark.parametrize("family", PADDED)
 def test_shares_prefixes_is_false_for_states_latent_keys_and_no_cache(family):
     assert not shares_prefixes(model_of(*MORE[family]))
-
-
-@pytest.mark.parametrize("sampling", ["joint", "stepwise"])
-def test_tree_equals_brute_force(sampling):
-    model = tiny_model("llama")
-    posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=1))
-    responses = grouped_responses(1)
-    for response, got in zip(responses, score(model, responses, posterior, sampling, batch_tokens=60), strict=True):
-        for name, values in oracle.scored(model, posterior, response, sampling, 2).items():
-            assert np.abs(got[name] - values).max() < 2e-5, name
 
 
 def test_tree_runs_a_common_prefix_once():

@@ -6,10 +6,36 @@ import math
 
 import torch
 
-from tokur_cli.engine.generation.sampling import choose_tokens
+from tokur_cli.engine.generation.decoder import DecodingRequest
+from tokur_cli.engine.generation.sampling import choose_tokens, random_word
 from tokur_cli.engine.noise import uniform, words
 
+END = frozenset(range(6))
 CONFIDENCES = ("logprob", "self_certainty", "deepconf")
+
+
+def text_of(ids):
+    """A character a token."""
+    return "".join(map(chr, ids))
+
+
+def requests(count=12, samples=(0,), seed=0):
+    """Questions with prompts of 1 to 29 tokens."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = torch.randint(1, 30, (count,), generator=generator).tolist()
+    prompts = [torch.randint(6, 256, (size,), generator=generator).tolist() for size in sizes]
+    return [DecodingRequest(index, f"q{index}", prompt, samples) for index, prompt in enumerate(prompts)]
+
+
+def one_by_one(model, request, sample, sampling, limit=30, end=END):
+    """A response by whole forward passes over the growing text, without any cache."""
+    ids, out = list(request.prompt_ids), []
+    while len(out) < limit and not (out and out[-1] in end):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits[:, -1]
+        out.append(int(choose_tokens(logits, sampling, [random_word(sampling.seed, request.key, sample, len(out))])))
+        ids.append(out[-1])
+    return out
 
 
 def score_so_far(values, over, step, confidence):

@@ -4,15 +4,15 @@ from dataclasses import replace
 import pytest
 import torch
 
+from tests.engine.generation.plain import END, one_by_one, requests, text_of
 from tests.engine.more_families import MORE, more
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine.generation import decoder as decoder_module
 from tokur_cli.engine.generation.cache import KVCache, columns_for, kept_bytes
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
-from tokur_cli.engine.generation.sampling import Sampling, choose_tokens, random_word
+from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.records.errors import TokurError
 
-END = frozenset(range(6))
 OTHERS = {
     "gemma3-sliding": ("Gemma3TextConfig", FAMILIES["gemma3"][1] | {"sliding_window": 8}),
     "mistral-sliding": ("MistralConfig", FAMILIES["mistral"][1] | {"sliding_window": 6}),
@@ -21,32 +21,10 @@ OTHERS = {
 }
 
 
-def text_of(ids):
-    return "".join(map(chr, ids))
-
-
-def requests(count=12, samples=(0,), seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    sizes = torch.randint(1, 30, (count,), generator=generator).tolist()
-    prompts = [torch.randint(6, 256, (size,), generator=generator).tolist() for size in sizes]
-    return [DecodingRequest(index, f"q{index}", prompt, samples) for index, prompt in enumerate(prompts)]
-
-
 def decode(model, asked, sampling=Sampling(), **options):  # noqa: B008 (immutable)
     settings = {"end_ids": END, "max_new_tokens": 30, "max_rows": 4, **options}
     decoder = Decoder(model, text_of, sampling, **settings)
     return {(r.index, r.sample): r for r in decoder.serve(asked)}
-
-
-def one_by_one(model, request, sample, sampling, limit=30, end=END):
-    """A response by whole forward passes over the growing text, without any cache."""
-    ids, out = list(request.prompt_ids), []
-    while len(out) < limit and not (out and out[-1] in end):
-        with torch.no_grad():
-            logits = model(torch.tensor([ids])).logits[:, -1]
-        out.append(int(choose_tokens(logits, sampling, [random_word(sampling.seed, request.key, sample, len(out))])))
-        ids.append(out[-1])
-    return out
 
 
 GREEDY, SAMPLED = Sampling(), Sampling(temperature=1.0, top_p=0.9, seed=5)
@@ -68,21 +46,6 @@ def test_decoder_responses_are_those_of_whole_forward_passes(family, sampling, m
         assert response.token_ids == expected
         assert response.finish_reason == ("stop" if expected[-1] in END else "length")
         assert response.text == text_of(expected[:-1] if expected[-1] in END else expected)
-
-
-STATEFUL = ["qwen3_next", "jamba", "falcon_h1", "nemotron_h", "lfm2", "zamba2", "mamba"]
-
-
-@pytest.mark.parametrize("family", STATEFUL)
-def test_decoder_keeps_states_of_whole_texts(family):
-    """Linear attention, state spaces and convolutions, alone, with attention in other layers, and in the same."""
-    model = more(family)
-    asked = requests(5, range(2))
-    got = decode(model, asked, SAMPLED, max_rows=3, max_new_tokens=9)
-    assert len(got) == 10
-    for request in asked:
-        for sample in request.samples:
-            assert got[request.index, sample].token_ids == one_by_one(model, request, sample, SAMPLED, limit=9)
 
 
 @pytest.mark.parametrize("family", ["falcon_h1", "mamba"])

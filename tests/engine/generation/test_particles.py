@@ -5,8 +5,7 @@ import math
 import pytest
 
 from tests.engine import oracle
-from tests.engine.generation.plain import particle_filter
-from tests.engine.generation.test_decoder import requests, text_of
+from tests.engine.generation.plain import particle_filter, requests, text_of
 from tests.engine.more_families import more
 from tests.tiny import tiny_model
 from tokur_cli.engine.forward.hooks import Draws

@@ -10,12 +10,11 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from tests.engine.generation.test_decoder import text_of
+from tests.engine.generation.plain import text_of
 from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.model.load import ModelDescription
-from tokur_cli.engine.model.vllm import VllmResources
 
 DESCRIPTION = ModelDescription("place", None, "name", "abc", "bfloat16", 6000, (3, 2), 1000)
 
@@ -142,27 +141,3 @@ def test_vllm_decoder_asks_for_what_a_response_may_be(vllm):
     assert asked_for(vllm, prompt=[7] * 5990).max_tokens == 10, "to the context's end"
     endless = ModelDescription("place", None, "name", None, "float32", None, (), 1000)
     assert asked_for(vllm, prompt=[7] * 5990, description=endless).max_tokens == 50
-
-
-def test_vllm_decoder_seeds_depend_on_run_question_and_sample(vllm):
-    def seeds(seed, key, samples):
-        vllm.asked.clear()
-        list(decoder(Sampling(1.0, seed=seed)).serve([DecodingRequest(0, key, [7], samples)]))
-        return [parameters.seed for _, parameters in vllm.asked.values()]
-
-    assert seeds(0, "q", [3, 1]) == seeds(0, "q", [1, 3])[::-1]
-    many = [*seeds(0, "q", range(300)), *seeds(1, "q", range(300)), *seeds(0, "r", range(300))]
-    assert len(set(many)) == 900
-    assert min(many) >= 0
-    assert 2**31 < max(many) < 2**32, "as NumPy and PyTorch take them"
-
-
-def test_vllm_decoder_splits_no_prompt_on_a_cpu(vllm):
-    """Chunked prefill turns random generators back, which PyTorch's on a CPU cannot be."""
-    decoder(resources=VllmResources(10**9, gpus=2))
-    settings = vllm.settings
-    assert (settings["model"], settings["revision"], settings["dtype"]) == ("place", "abc", "bfloat16")
-    assert (settings["max_model_len"], settings["kv_cache_memory_bytes"]) == (6000, 10**9)
-    assert settings["tensor_parallel_size"] == 2
-    assert settings["enable_chunked_prefill"] is False
-    assert settings["max_num_batched_tokens"] >= 6000

@@ -102,22 +102,6 @@ def test_token_quantities_show_a_broken_model():
         assert np.isnan(values[1]), name
 
 
-def test_token_quantities_of_known_distributions():
-    """Uniform under one draw, certain under the other: TU, AU and EU by hand."""
-    size = 32
-    uniform, certain = torch.zeros(size), torch.full((size,), -1e4)
-    certain[0] = 0
-    got = reduce(torch.stack([uniform, uniform, certain])[:, None], [0], [1])
-    mixture = np.array([0.5 + 0.5 / size] + [0.5 / size] * (size - 1))
-    total = -(mixture * np.log(mixture)).sum()
-    assert got["logprob"] == pytest.approx(-np.log(size))
-    assert got["self_certainty"] == pytest.approx(0, abs=1e-6)
-    assert got["deepconf"] == pytest.approx(np.log(size))
-    assert got["au"] == pytest.approx(np.log(size) / 2)
-    assert got["tu"] == pytest.approx(total)
-    assert got["eu"] == pytest.approx(total - np.log(size) / 2)
-
-
 def test_token_quantities_of_equal_draws_disagree_by_rounding():
     """Epistemic uncertainty is a small difference of large entropies."""
     generator = torch.Generator().manual_seed(0)

@@ -146,12 +146,6 @@ def test_vllm_scorer_gives_the_same_bits_whatever_is_wanted(vllm, tmp_path):
         assert all((found[name] == values).all() for name, values in everything[index].items())
 
 
-def test_vllm_scorer_gives_a_fused_weight_one_adapter(vllm, tmp_path):
-    by_vllm, whole = scorers(tiny_model_folder(tmp_path, "phi3"))
-    assert vllm.engine.settings["max_lora_rank"] == 16
-    assert max(worst_differences(by_vllm, whole).values()) < 1e-3
-
-
 @pytest.mark.parametrize(
     ("spoiled", "said"),
     [
