@@ -46,17 +46,3 @@ def test_hits_are_those_of_all_orders_and_within_is_the_auroc_of_each_response(r
         if len({known for _, known in held}) == 2:
             areas.append(roc_auc_score([known for _, known in held], [value for value, _ in held]))
     assert metrics["within"].value == (pytest.approx(np.mean(areas)) if areas else None)
-
-
-def test_differences_are_paired():
-    rng = np.random.default_rng(1)
-    response = np.repeat(np.arange(100), 4)
-    label = np.tile([1.0, 1.0, 0.0, 1.0], 100)
-    worse = rng.random(400)
-    better = worse - 0.05 * (label == 0)  # always a little better: far from zero only because it is paired
-    scores, plan = {"better": better, "worse": worse}, Plan(baselines=("worse",))
-    found = evaluate_scores(scores, label, plan, cluster=response, response=response).scores["better"]
-    metrics, differences = found.metrics, found.differences["worse"]
-    assert differences["within"].value > 0
-    assert differences["within"].p < 0.05
-    assert metrics["within"].high - metrics["within"].low > 2 * (differences["within"].high - differences["within"].low)

@@ -297,14 +297,3 @@ def test_memory_is_bounded_whatever_an_archive_swells_to(tmp_path, form):
     found = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
     said = "the file is not complete" if form == "array.zst" else "is longer than 64 MB"
     assert said in found.stdout + found.stderr
-
-
-def test_records_import_nothing_heavy():
-    code = textwrap.dedent("""
-        import sys
-        import tokur_cli.records.reader, tokur_cli.records.writer
-        heavy = {"numpy", "torch", "sklearn", "rich", "transformers", "typer", "zstandard"} & set(sys.modules)
-        ours = {name for name in sys.modules if name.startswith("tokur_cli.") and name.split(".")[1] != "records"}
-        assert not heavy and not ours, heavy | ours
-    """)
-    subprocess.run([sys.executable, "-c", code], check=True)

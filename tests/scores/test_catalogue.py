@@ -123,19 +123,6 @@ def test_a_score_of_one_quantity_is_spoken_for_by_its_aggregate():
     assert spoken_for == ["eu", "pe_sum", "self_certainty", "ll_sum", "neg_length", "semantic_entropy"]
 
 
-def test_the_cost_of_a_score_follows_from_its_features():
-    costs = {name: CATALOGUE[name].cost for name in ("eu_mean", "ll", "p_true", "inside", "sar", "u_deg")}
-    texts = "K passes, K texts"
-    assert list(costs.values()) == [
-        "M passes", "nothing", "1 pass", texts, f"{texts}, a model of similarity", "K texts, a model of similarity",
-    ]  # fmt: skip
-
-
-def test_what_the_scorings_own_passes_give_is_computed_by_default():
-    others = BEYOND | {"eu_kl", "eu_kl_mean", "eu_fisher", "eu_fisher_mean", "ll_min", "margin"}
-    assert {score.name for score in choose_scores("default")} & BY_HAND.keys() == BY_HAND.keys() - others
-
-
 def test_scores_are_chosen_in_the_catalogues_order():
     assert [score.name for score in choose_scores("ll, eu")] == ["eu", "ll"]
     assert choose_scores("all") == list(CATALOGUE.values())

@@ -1,7 +1,6 @@
 """A certificate applied: which answers it gives, and what it compares of responses."""
 
 import numpy as np
-import pytest
 
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.scores.certificate import Certificate, read_certificate, settings_for, tie_break_of
@@ -43,10 +42,3 @@ def test_certificate_settings_have_the_calibration_of_p_correct_alone_and_the_ge
     without = settings_for("p_correct", RUN, {}, DRAW_SETTINGS)
     assert [*certificate(settings=made).differences(other)] == [("generation.temperature", 0.5, 1.0)]
     assert not [*certificate(settings=made).differences(without)]
-
-
-@pytest.mark.parametrize(("score", "threshold", "rule"), [
-    ("eu", 0.5, "eu below 0.5"), ("ll", -0.25, "ll above -0.25"), ("ll", None, "all that have ll"),
-])  # fmt: skip
-def test_certificate_says_its_rule(score, threshold, rule):
-    assert certificate(score, threshold).rule == rule
