@@ -15,7 +15,7 @@ from tokur_cli.records.prompt import Prompt
 from tokur_cli.records.reader import read_records
 
 ASKED = [{"role": "user", "content": "3+4?"}]
-MMLU = {"question": "Which is a prime?", "choices": ["4", "9", "7", "8"], "answer": 2}
+MMLU = {"question": "Prime?", "choices": ["4", "9", "7", "8"], "answer": 2}
 BODY = {"model": "m", "choices": [{"message": {"role": "assistant", "content": "7"}, "finish_reason": "stop"}]}
 FIRST_ROWS = {  # of each file: format, prompt, response, references, id
     "gsm8k.jsonl": ("gsm8k", "Janet’s ducks lay 16 eggs per day", None, ["18"], None),
@@ -68,7 +68,6 @@ def test_format_of_a_file_is_recognised_and_its_first_row_read(name):
     ("row", "form"),
     [
         ({"question": "q", "answer": "4"}, "tokur"),  # no ####
-        ({"question": "q", "answer": "#### 4", "reference": "4"}, "tokur"),
         ({**MMLU, "reference": "C"}, "tokur"),
         ({"question": "q", "choices": [{"text": "a"}], "answer": "a"}, "tokur"),
         ({"question": "q", "options": [{"key": "A", "text": "a"}], "answer": "A"}, "tokur"),
@@ -110,17 +109,12 @@ def test_format_keeps_another_meaning_of_a_field_under_source_and_names_a_bad_ro
     [
         ({"problem": "P", "solution": r"First \boxed{1}, $\boxed{\frac{1}{2}}$ {x}"}, "P", r"\frac{1}{2}"),
         ({"problem": "P", "answer": 1.10}, "P", "1.1"),
-        ({"problem": "P", "answer": "5", "reference": "4"}, "P", "4"),
         ({"Body": "There are 3 boxes", "Question": "How many?", "Answer": 3.0}, "There are 3 boxes. How many?", "3"),
         ({"Body": "If x is 1", "Question": "How many?", "Answer": "one"}, "If x is 1, how many?", "one"),
-        (MMLU, "Which is a prime?\nA. 4\nB. 9\nC. 7\nD. 8", "C"),
-        ({**MMLU, "answer": "7"}, "Which is a prime?\nA. 4\nB. 9\nC. 7\nD. 8", "C"),
-        ({**MMLU, "answer": -1}, "Which is a prime?\nA. 4\nB. 9\nC. 7\nD. 8", None),
-        (
-            {"question": "Q", "choices": {"text": ["u", "v"], "label": ["1", "2"]}, "answerKey": "2"},
-            "Q\nA. u\nB. v",
-            "B",
-        ),
+        (MMLU, "Prime?\nA. 4\nB. 9\nC. 7\nD. 8", "C"),
+        ({**MMLU, "answer": "7"}, "Prime?\nA. 4\nB. 9\nC. 7\nD. 8", "C"),
+        ({**MMLU, "answer": -1}, "Prime?\nA. 4\nB. 9\nC. 7\nD. 8", None),
+        ({"question": "Q", "choices": {"text": [1, "v"], "label": ["1", "2"]}, "answerKey": "2"}, "Q\nA. 1\nB. v", "B"),
         ({"question": "Q", "options": [4, 7.5], "answer": 4}, "Q\nA. 4\nB. 7.5", "A"),
     ],
 )
@@ -206,7 +200,6 @@ def test_complete_finds_references_and_models_beside_a_response(tmp_path, fields
         ({"gold": {"x": 42}}, {"reference": "gold.x"}, {"reference": "42"}),
         ({"q": "Q", "question": "old"}, {"question": "q"}, {"question": "Q", "source": {"question": "old"}}),
         ({"a": {"b": 1}}, {"question": "a.c"}, '--question-field a.c: there is no "c"'),
-        ({"a": 1}, {"question": "a"}, "--question-field a: is a number"),
         ({"a": []}, {"response": "a"}, '"a" is empty'),
         ({"a": ["x", 1]}, {"response": "a"}, '"a[1]" is no text, and no object with text, content or response'),
     ],
@@ -327,7 +320,10 @@ def test_openai_batch_is_joined_with_its_requests_by_id(tmp_path):
     assert (chat.prompt, chat.token_ids, chat.response) == (Prompt(token_ids=[1, 4093, 198, 2]), [36, 34, 2], "42")
     requests = write_lines(tmp_path / "requests.jsonl", [{"custom_id": "b"}] * 2)
     row = {"custom_id": "a", "response": {"body": BODY}, "error": None}
-    for lines, message in (([{"custom_id": "b"}] * 2, ":2: a second request"), ([{"x": 1}], '"custom_id" is missing')):
+    for lines, message in (
+        ([{"custom_id": "b"}] * 2, ":2: a second request"),
+        ([{"x": 1}], "has no custom_id; is this"),
+    ):
         with pytest.raises(TokurError, match=message):
             read_row(tmp_path, row, requests=str(write_lines(requests, lines)))
     with pytest.raises(UsageError, match="is in the format gsm8k, which has its own prompts"):
@@ -395,17 +391,12 @@ def test_lm_eval_reads_one_filter_of_each_task_and_says_it(tmp_path):
     assert "holds log-likelihoods" in message_of(read("lm_eval_loglikelihood.jsonl")[0])
 
 
-def header(name):
-    """What Inspect computed for the whole log, from its own file in the archive."""
-    with zstd_archive(DATA / name) as archive:
-        return json.loads(archive.read("header.json"))
-
-
 @pytest.mark.parametrize("log", ["included", "graded", "failing", "reasoning", "tools", "several"])
 def test_inspect_verdicts_are_the_labels_that_its_own_means_are_of(log):
     name = f"inspect_{log}.eval"
     records = read(name)
-    scores = header(name)["results"]["scores"]
+    with zstd_archive(DATA / name) as archive:
+        scores = json.loads(archive.read("header.json"))["results"]["scores"]  # what Inspect computed for the whole log
     if len(scores) > 1:
         with pytest.raises(UsageError, match="choose the label with --label-field"):
             label_of(records[0])
@@ -435,11 +426,8 @@ def test_inspect_samples_bring_reasoning_tools_attachments_and_failures(tmp_path
     (tmp_path / "log.json").write_text(json.dumps(log))
     notes = []
     nan, failed, kept, missing = read_records(str(tmp_path / "log.json"), note=notes.append)
-    assert (nan.fields["scores"], nan.get("correct"), kept.get("question")) == (
-        {"match": {"value": None}},
-        None,
-        "Why?",
-    )
+    assert (nan.fields["scores"], nan.get("correct")) == ({"match": {"value": None}}, None)
+    assert kept.get("question") == "Why?"
     assert (message_of(failed), "is missing" in message_of(missing)) == ("the sample failed: out of memory", True)
     assert ['the status "started"' in notes[0], "invalidated" in notes[1]] == [True, True]
 

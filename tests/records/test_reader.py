@@ -226,7 +226,7 @@ def test_tables_and_data_sets_give_the_records_that_lines_give(tmp_path, monkeyp
         assert fields_of(f"hf:{tmp_path / 'saved'}:test{part}") == expected
     with pytest.raises(UsageError, match=r"name a split, such as hf:DATA:train; there are: train, test"):
         fields_of(f"hf:{tmp_path / 'saved'}")
-    with pytest.raises(TokurError, match="there is no /nowhere"):
+    with pytest.raises(TokurError, match="Couldn't find any data file at /nowhere"):
         fields_of("hf:/nowhere:train")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1" + b"x" * 50)
     with pytest.raises(TokurError, match=r"broken\.parquet: cannot be read: "):

@@ -8,15 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tokur_cli.records.encoding import json_type
 from tokur_cli.records.record import Record
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "question": (str, list),
-    "response": (str, list),
-    "reference": (str, bool, int, float, list, type(None)),
-    "id": (str, int, type(None)),
-}
 _WHOLE = 2.0**53  # the largest float that may be a whole number as written
 
 
@@ -37,7 +30,14 @@ class FieldMapping:
 
         A question is a string or a list of chat turns (which becomes ``messages``). A reference becomes text.
         """
-        values = {name: _find(record, name, path) for name, path in vars(self).items() if path is not None}
+        values: dict[str, Any] = {}
+        for name, path in vars(self).items():
+            try:
+                values |= {} if path is None else {name: value_at(record.fields, path)}
+            except LookupError as error:
+                raise record.error(f'--{name}-field {path}: there is no "{error}"') from None
+        if "reference" in values:
+            values["reference"] = as_text(values["reference"])
         if isinstance(values.get("question"), list):
             values["messages"] = values.pop("question")
         elif "question" in values and record.get("messages") is not None:
@@ -100,14 +100,3 @@ def as_text(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
         return str(int(value))
     return json.dumps(value) if isinstance(value, (bool, int, float)) else value
-
-
-def _find(record: Record, name: str, path: str) -> Any:
-    """Return the value at the end of a path, checked for what the field may be."""
-    try:
-        value = value_at(record.fields, path)
-    except LookupError as error:
-        raise record.error(f'--{name}-field {path}: there is no "{error}"') from None
-    if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
-        raise record.error(f"--{name}-field {path}: is {json_type(value)}")
-    return as_text(value) if name == "reference" else value

@@ -21,7 +21,6 @@ KNOWN = frozenset({"id", "question", "messages", "reference", "correct", "qualit
 """Fields that mean the same in every record."""
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")  # where services put what they cut off from the text
 _ENCRYPTED = "redacted_thinking"  # a block of Anthropic's; Inspect marks such a part as redacted
-_TEXT_FIELDS = frozenset({"text", "content", "response", "message"})
 _MOST_PATHS = 8
 _DEPTH = 7  # of a path: completion.choices.0.message.content.0.text goes as deep
 
@@ -99,21 +98,25 @@ def _read_turn(what: str, turn: Any, record: Record) -> dict[str, Any]:
     if reasoning:
         read["reasoning_content"] = reasoning
     if isinstance(calls, list):
-        read["tool_calls"] = [_read_call(call) for call in calls]
+        read["tool_calls"] = [_read_call(call) if isinstance(call, dict) else call for call in calls]
     return read
 
 
-def _read_call(call: Any) -> Any:
+def _read_call(call: dict[str, Any]) -> dict[str, Any]:
     """Return a tool's call as chat templates know it: OpenAI writes its arguments as text, Inspect no object."""
-    if not isinstance(call, dict):
-        return call
     function = call.get("function")
     if isinstance(function, str):
         function = {"name": function, "arguments": call.get("arguments")}
-    if isinstance(function, dict) and isinstance(function.get("arguments"), str):
-        with suppress(ValueError):  # a model may write arguments that are no JSON: they stay as they are
-            function = {**function, "arguments": json.loads(function["arguments"])}
+    if isinstance(function, dict) and "arguments" in function:
+        function = {**function, "arguments": _parsed(function["arguments"])}
     return {"id": call.get("id"), "type": "function", "function": function}
+
+
+def _parsed(value: Any) -> Any:
+    """Return what a text says in JSON; a text that is none, and what is no text, as it is."""
+    with suppress(ValueError, TypeError):
+        return json.loads(value)
+    return value
 
 
 def read_tools(value: Any) -> list[dict[str, Any]] | None:
@@ -122,21 +125,16 @@ def read_tools(value: Any) -> list[dict[str, Any]] | None:
     Inspect and OpenAI's responses have a list of the functions alone, Anthropic's requests call their parameters
     ``input_schema``, data sets for training have lists as JSON text.
     """
-    if isinstance(value, str):
-        with suppress(ValueError):
-            value = json.loads(value)
+    value = _parsed(value)
     functions = []
     for tool in value if isinstance(value, list) else ():
         function = tool.get("function", tool) if isinstance(tool, dict) else None
-        if not isinstance(function, dict):
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             return None
-        function = {name: item for name, item in function.items() if name != "type"}
-        if "input_schema" in function:
-            function["parameters"] = function.pop("input_schema")
-        elif tool.get("type", "function") != "function":
+        if "input_schema" not in function and tool.get("type", "function") != "function":
             return None
-        if not isinstance(function.get("name"), str):
-            return None
+        names = {"input_schema": "parameters"}
+        function = {names.get(name, name): item for name, item in function.items() if name != "type"}
         functions.append({"type": "function", "function": function})
     return functions or None
 
@@ -151,12 +149,13 @@ def read_response(what: str, message: dict[str, Any], record: Record) -> str:
 
 def is_withheld(message: Any) -> bool:
     """Return whether a service kept a message's reasoning to itself, or encrypted it."""
-    if not isinstance(message, dict):
-        return False
-    parts = message.get("content")
-    listed = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    is_hidden = any(part.get("redacted") or part.get("type") == _ENCRYPTED for part in listed)
-    return is_hidden or message.get("withheld") is True
+    match message:
+        case {"withheld": True}:
+            return True
+        case {"content": list(parts)}:
+            listed = [part for part in parts if isinstance(part, dict)]
+            return any(part.get("redacted") or part.get("type") == _ENCRYPTED for part in listed)
+    return False
 
 
 def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[str, str]:
@@ -188,13 +187,12 @@ def paths_of_texts(fields: Mapping[str, Any]) -> str:
     """Return the end of a message that asks for a field: the paths of the texts in a row of no known format."""
 
     def paths(value: Any, path: str = "") -> Iterator[str]:
-        if isinstance(value, dict) and path.count(".") < _DEPTH:
-            for name, child in value.items():
-                yield from paths(child, f"{path}.{name}")
-        first = value[0] if isinstance(value, list) and value else value
-        has_text = isinstance(value, list) and isinstance(first, dict) and not _TEXT_FIELDS.isdisjoint(first)
-        if isinstance(first, str) or has_text:  # a list of texts, or of objects with a text
-            yield path.removeprefix(".")
+        match value:
+            case dict() if path.count(".") < _DEPTH:
+                for name, child in value.items():
+                    yield from paths(child, f"{path}.{name}")
+            case str() | [str() | {"text": _} | {"content": _} | {"response": _} | {"message": _}, *_]:
+                yield path.removeprefix(".")
 
     found = list(islice(paths({name: value for name, value in fields.items() if name not in KNOWN}), _MOST_PATHS))
     return f": {', '.join(found)}" if found else ""

@@ -105,8 +105,6 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
         TokurError: there is no such data set, it cannot be read, or the library is missing.
     """
     path, config, split, start, end = _parse(name) if name.startswith(_HUB) else (name, None, None, 0, None)
-    if os.path.isabs(path) and not os.path.exists(path):
-        raise TokurError(f"{name}: there is no {path}")
     try:
         import datasets
     except ImportError:

@@ -8,7 +8,7 @@ prompt go by their id, and one id has one prompt and one reference.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from tokur_cli.records.encoding import encode_value
@@ -46,12 +46,12 @@ class Question:
         return f"at line {self.line}" if self.id is None else self.id
 
 
-@dataclass
 class Questions:
     """The questions of a stream so far."""
 
-    _by_id: dict[str, Question] = field(default_factory=dict)
-    _by_prompt: dict[str, list[Question]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._by_id: dict[str, Question] = {}
+        self._by_prompt: dict[str, list[Question]] = {}
 
     def of(self, record: Record) -> Question:
         """Return the question of the stream's next record.
@@ -75,8 +75,8 @@ class Questions:
         same_prompt = self._by_prompt.setdefault(prompt, []) if prompt is not None else []
         question = None if identity is None else self._by_id.get(identity)
         if question is None:
-            agreeing = [each for each in same_prompt if not (references and each.references)]
-            agreeing = [each for each in same_prompt if each.references == references] or agreeing
+            agreeing = [each for each in same_prompt if each.references == references]
+            agreeing += [each for each in same_prompt if not (references and each.references)]
             key = f"id {identity}" if identity is not None else f"prompt {prompt} {len(same_prompt)}"
             new = Question(key, None, references, record.source, record.line, identity)
             question = agreeing[0] if agreeing else new
@@ -108,9 +108,9 @@ class Questions:
 def _prompt(record: Record) -> str | None:
     """Return a digest of the first there is of ``question``, ``messages`` and ``prompt``; None without any."""
     name = next((name for name in ("question", "messages", "prompt") if record.get(name) is not None), None)
+    if name is None:
+        return None
     try:
-        if name is None:
-            return None
         if name == "messages":  # logs give each turn an id of its own
             text = encode_value([[turn["role"], turn["content"]] for turn in record.split_messages()[0]])
         else:

@@ -12,7 +12,7 @@ from typing import Any
 from tokur_cli.records.arrays import elements
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, recognise
-from tokur_cli.records.formats.base import Format, Given, Items, Note, RequestFile
+from tokur_cli.records.formats.base import Format, Given, Items, Note
 from tokur_cli.records.formats.chat_api import COMPLETIONS
 from tokur_cli.records.formats.everyday import complete
 from tokur_cli.records.formats.inspect import is_log, read_log
@@ -70,14 +70,15 @@ def read_records(
     if requests == path == STDIN:
         raise UsageError("records and --requests cannot both be read from standard input")
 
-    asked = None
+    given = Given(filter=filter, samples=mapping.response, whole=whole)
     if requests is not None:
-        asked = RequestFile(
-            display_name(requests),
-            lambda: read_records(requests, max_line=max_line),
-            lambda: sum(1 for _ in read_rows(path, max_line)) if path != STDIN and is_regular_file(path) else None,
+        is_known = path != STDIN and is_regular_file(path)
+        given = replace(
+            given,
+            requests=read_records(requests, max_line=max_line),
+            requests_name=display_name(requests),
+            rows=sum(1 for _ in read_rows(path, max_line)) if is_known else None,
         )
-    given = Given(asked, filter, mapping.response, whole)
     return _adapted(read_rows(path, max_line, note), display_name(path), FORMATS.get(format), mapping, given, note)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tokur_cli.records.formats import rows
-from tokur_cli.records.formats.base import Fields, Format
+from tokur_cli.records.formats.base import Fields, Format, has
 from tokur_cli.records.formats.chat_api import COMPLETIONS
 from tokur_cli.records.formats.everyday import SETTLED, VERDICTS
 from tokur_cli.records.formats.inspect import INSPECT
@@ -25,8 +25,8 @@ def recognise(fields: Fields) -> Format:
 def maybe_references(record: Record) -> list[str]:
     """Return the fields that may hold the reference of a response that has neither one nor a verdict."""
     fields = record.without("tokur").fields
-    is_labelled = fields.get("reference") is not None or any(name in fields for name in VERDICTS)
-    is_log = isinstance(fields.get("source"), dict) or {"prompt", "messages"} <= fields.keys()
+    is_labelled = fields.get("reference") is not None or not has(but=VERDICTS)(fields)
+    is_log = isinstance(fields.get("source"), dict) or has("prompt", "messages")(fields)
     if is_labelled or is_log or recognise(fields) is not rows.tokur or not isinstance(fields.get("response"), str):
         return []
     return [

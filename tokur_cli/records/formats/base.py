@@ -17,30 +17,22 @@ Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class RequestFile:
-    """The requests that rows answer: the file's name, its records in whatever format they are, how many rows there are.
-
-    ``rows`` returns None where that cannot be known beforehand.
-    """
-
-    name: str
-    records: Callable[[], Items]
-    rows: Callable[[], int | None]
-
-
-@dataclass(frozen=True)
 class Given:
     """What is given beside a stream's rows to read them.
 
     Attributes:
-        requests: the file of the requests that the rows answer.
+        requests: the records of the file that holds the requests, in whatever format they are.
+        requests_name: the name of that file.
+        rows: where there are requests, how many rows there are; None where that cannot be known beforehand.
         filter: which of a response's rows is read, where each filter wrote one.
         samples: the path of the list of samples that ``--response-field`` names.
         whole: whether a row of several samples is one record, its question.
         before: how many bad rows came before the first good one.
     """
 
-    requests: RequestFile | None = None
+    requests: Items | None = None
+    requests_name: str = ""
+    rows: int | None = None
     filter: str | None = None
     samples: str | None = None
     whole: bool = False
@@ -64,9 +56,9 @@ class Format:
     verdicts: Callable[[Fields], dict[str, Any] | None] | None = None
 
 
-def has(*names: str) -> Callable[[Fields], bool]:
-    """Return what recognises rows that have all of these fields."""
-    return lambda fields: set(names) <= fields.keys()
+def has(*names: str, but: Iterable[str] = ()) -> Callable[[Fields], bool]:
+    """Return what recognises rows that have all of these fields, but none of some others."""
+    return lambda fields: fields.keys() >= set(names) and fields.keys().isdisjoint(but)
 
 
 def each(rows: Items, form: str, adapt: Callable[[Record], Iterable[Record | RecordError]]) -> Items:
@@ -90,8 +82,7 @@ def each(rows: Items, form: str, adapt: Callable[[Record], Iterable[Record | Rec
 
 def with_tokur(record: Record, **values: Any) -> Record:
     """Return the same record, its ``tokur`` object holding these values; those that are None are left out."""
-    known = {name: value for name, value in values.items() if value is not None}
-    record.set("tokur", {"schema": SCHEMA, **known})
+    record.set("tokur", {"schema": SCHEMA} | {name: value for name, value in values.items() if value is not None})
     return record
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, RequestFile, dicts, each, with_tokur
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, dicts, each, with_tokur
 from tokur_cli.records.formats.logprobs import logged_tokens
 from tokur_cli.records.mapping import find_value, with_fields
 from tokur_cli.records.prompt import is_withheld, read_response, read_tools
@@ -40,11 +40,11 @@ _REASONS = {
 
 
 def read_choices(record: Record, body: Body, prompt: dict[str, Any], place: str = "", first: int = 0) -> Items:
-    """Yield a record for each choice, and an error in the place of a bad one.
+    """Yield a record for each choice of a chat completion or a completion, and an error in the place of a bad one.
 
     Args:
         record: the row.
-        body: what the service answered, as a chat completion or a completion.
+        body: what the service answered.
         prompt: the fields that hold the prompt, and the id; a prompt's token ids are ``prompt_token_ids``.
         place: where the body stands in the row: nothing, ``response.`` or ``response.body.``.
         first: the number of the first sample.
@@ -65,16 +65,14 @@ def read_choices(record: Record, body: Body, prompt: dict[str, Any], place: str 
                 kept = {**body, "choices": [choice]}
                 kept = {**one.get("response"), "body": kept} if place == "response.body." else kept
                 one.set("response" if place else "choices", kept if place else [choice])
-            index = choice.get("index", position)
             logged = {"logprobs": choice["logprobs"]} if "logged" in choice else {}
+            index, reason = choice.get("index", position), choice.get("finish_reason")
             yield with_tokur(
                 with_fields(one, response=text, **fields, **logged),
                 model=body.get("model"),
                 sample=index + first if isinstance(index, int) else index,
                 # vLLM tells which of the request's stop strings ended a response; no end token follows it then
-                finish_reason=(
-                    "stop_string" if isinstance(choice.get("stop_reason"), str) else choice.get("finish_reason")
-                ),
+                finish_reason="stop_string" if isinstance(choice.get("stop_reason"), str) else reason,
                 prompt_token_ids=prompt_ids or choice.get("prompt_token_ids"),
                 reasoning="withheld" if is_withheld(choice.get("message")) else None,
                 **logged_tokens(choice),
@@ -86,6 +84,26 @@ def read_choices(record: Record, body: Body, prompt: dict[str, Any], place: str 
 
 
 # --- layouts ---
+
+
+def _layout(body: Body) -> Callable[[Body], Body] | None:
+    """Return what turns an answer of a service into a chat completion; None where it is one, or no answer."""
+    match body:
+        case {"object": "response"} if "choices" not in body:
+            return _of_responses_api
+        case {"type": "message", "role": "assistant", "content": content} if dicts(content):
+            return _of_messages_api
+        case {"message": dict(), "done": _, "model": _}:
+            return _of_ollama
+        case {"completion_probabilities": _, "content": str()}:
+            return _of_llama_cpp
+        case {"meta_info": dict(), "text": str()}:
+            return _of_sglang
+        case {"details": dict(), "generated_text": str()}:
+            return _of_tgi
+        case {"candidates": [{"content": dict()}, *_]}:
+            return _of_gemini
+    return None
 
 
 def _completion(text: Any, reason: Any, tokens: Any = None, model: Any = None, **message: Any) -> Body:
@@ -118,9 +136,11 @@ def _tokens(listed: Any, tops: Any = None) -> list[dict[str, Any]]:
 
 def _of_responses_api(body: Body) -> Body:
     """OpenAI's Responses API."""
-    parts = [part for item in dicts(body.get("output"), "message") for part in dicts(item.get("content"))]
-    reasoning = dicts(body.get("output"), "reasoning")
-    thoughts = [part for item in reasoning for part in dicts(item.get("content"))]
+
+    def parts_of(form: str) -> list[dict[str, Any]]:
+        return [part for item in dicts(body.get("output"), form) for part in dicts(item.get("content"))]
+
+    parts, thoughts = parts_of("message"), parts_of("reasoning")
     return _completion(
         parts or None,
         find_value(body, "incomplete_details.reason") or "stop",
@@ -128,7 +148,7 @@ def _of_responses_api(body: Body) -> Body:
         body.get("model"),
         reasoning_content="\n\n".join(str(part.get("text")) for part in thoughts),
         tool_calls=dicts(body.get("output"), "function_call"),
-        withheld=bool(reasoning) and not thoughts,
+        withheld=bool(dicts(body.get("output"), "reasoning")) and not thoughts,
     )
 
 
@@ -198,23 +218,6 @@ def _in_snake_case(value: Any) -> Any:
     return {re.sub("[A-Z]", lambda sign: f"_{sign[0].lower()}", name): _in_snake_case(value[name]) for name in value}
 
 
-_LAYOUTS: tuple[tuple[Callable[[Body], bool], Callable[[Body], Body]], ...] = (
-    (lambda body: body.get("object") == "response" and "choices" not in body, _of_responses_api),
-    (
-        lambda body: (
-            (body.get("type"), body.get("role")) == ("message", "assistant") and bool(dicts(body.get("content")))
-        ),
-        _of_messages_api,
-    ),
-    (lambda body: isinstance(body.get("message"), dict) and {"done", "model"} <= body.keys(), _of_ollama),
-    (lambda body: "completion_probabilities" in body and isinstance(body.get("content"), str), _of_llama_cpp),
-    (lambda body: isinstance(body.get("meta_info"), dict) and isinstance(body.get("text"), str), _of_sglang),
-    (lambda body: isinstance(body.get("details"), dict) and isinstance(body.get("generated_text"), str), _of_tgi),
-    (lambda body: find_value(body, "candidates.0.content", dict) is not None, _of_gemini),
-)
-"""How the answers of services are recognised, and turned into chat completions."""
-
-
 # --- requests ---
 
 
@@ -227,9 +230,8 @@ def _read_request(record: Record, request: Record) -> dict[str, Any]:
     if request.get("question") is None:
         known = {name: request.get(name) for name in ("id", "reference")}
         return known | _read_body(place, record, request.fields)
-    known = {name: request.get(name) for name in _JOINED}
     taken = (*_JOINED, *record.fields, "response", "tokur")
-    return known | {name: value for name, value in request.fields.items() if name not in taken}
+    return {name: request.get(name) for name in _JOINED} | request.without(*taken).fields
 
 
 def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
@@ -238,20 +240,25 @@ def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
     It is one to OpenAI's chat completions, completions or responses, or to Anthropic's messages; ``place`` names it in
     the errors of the record that answers it.
     """
-    if "messages" in body or "input" in body:
-        tools, of_responses = body.get("tools"), "messages" not in body
-        if tools and isinstance(tools, list) and read_tools(tools) is None:
-            raise record.error(f"{place} has tools that are no functions, the only ones that can be named to a model")
-        for name in ("previous_response_id", "conversation", "prompt") if of_responses else ():
+    if "messages" in body:
+        messages, system = body["messages"], body.get("system")
+    elif "input" in body:
+        for name in ("previous_response_id", "conversation", "prompt"):
             if body.get(name) is not None:
                 raise record.error(f'{place} goes on from "{name}", which it does not hold')
-        messages = body["input" if of_responses else "messages"]
-        if of_responses and isinstance(messages, str):
-            messages = [{"role": "user", "content": messages}]
-        system = body.get("instructions" if of_responses else "system")
-        if system is not None and isinstance(messages, list):
-            messages = [{"role": "system", "content": system}, *messages]
-        return {"messages": messages, "tools": tools}
+        messages, system = body["input"], body.get("instructions")
+        messages = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+    else:
+        return _read_prompt(place, record, body)
+    tools = body.get("tools")
+    if tools and isinstance(tools, list) and read_tools(tools) is None:
+        raise record.error(f"{place} has tools that are no functions, the only ones that can be named to a model")
+    if system is not None and isinstance(messages, list):
+        messages = [{"role": "system", "content": system}, *messages]
+    return {"messages": messages, "tools": tools}
+
+
+def _read_prompt(place: str, record: Record, body: Body) -> dict[str, Any]:
     if body.get("echo"):
         raise record.error(f"{place} asked for echo: prompt and response cannot be distinguished")
     prompt = body.get("prompt")
@@ -264,35 +271,21 @@ def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
     raise record.error(f"{place} has neither messages nor a single prompt")
 
 
-def _requests_of(file: RequestFile, is_batch: bool) -> dict[str | int, Record | RecordError]:
+def _requests_of(given: Given, is_batch: bool) -> dict[str | int, Record | RecordError]:
     """Return requests by their ``custom_id`` in a batch, else by their positions from 1.
 
     Raises:
         TokurError: the file cannot be read; a batch's holds a row that is not a request, or two requests with one id.
     """
     requests: dict[str | int, Record | RecordError] = {}
-    for number, row in enumerate(file.records(), start=1):
-        if not is_batch:
-            requests[number] = row
-            continue
-        try:
-            if isinstance(row, RecordError):
-                raise row
-            identity = row.text("custom_id")
-        except RecordError as error:
-            raise TokurError(f"{error}; is this the batch's input file?") from None
-        if identity in requests:
-            raise TokurError(f"{file.name}:{row.line}: a second request with custom_id {identity!r}")
-        requests[identity] = row
+    for number, row in enumerate(given.requests or (), start=1):
+        key = row.get("custom_id") if is_batch and isinstance(row, Record) else number
+        if is_batch and not isinstance(key, str):
+            raise TokurError(f"{given.requests_name}:{row.line}: has no custom_id; is this the batch's input file?")
+        if key in requests:
+            raise TokurError(f"{given.requests_name}:{row.line}: a second request with custom_id {key!r}")
+        requests[key] = row
     return requests
-
-
-def _check_count(file: RequestFile, requests: int, rows: int | None) -> None:
-    if rows not in (None, requests):
-        raise TokurError(
-            f"{file.name}: holds {requests:,} requests, but there are {rows:,} completions: the two are joined in "
-            "their order"
-        )
 
 
 # --- rows ---
@@ -301,17 +294,25 @@ def _check_count(file: RequestFile, requests: int, rows: int | None) -> None:
 def _read(rows: Items, given: Given, note: Note) -> Items:
     """Join answers with their requests: by id in a batch, else with their own, or with the one in the same position."""
     first = next(rows)
-    file, is_batch = given.requests, isinstance(first, Record) and "custom_id" in first.fields
-    requests = _requests_of(file, is_batch) if file is not None else {}
+    is_batch = isinstance(first, Record) and "custom_id" in first.fields
+    requests = _requests_of(given, is_batch)
     samples: Counter[bytes] = Counter()  # of each question so far
+
+    def check_count(rows: int | None) -> None:
+        if given.requests is not None and not is_batch and rows not in (None, len(requests)):
+            raise TokurError(
+                f"{given.requests_name}: holds {len(requests):,} requests, but there are {rows:,} completions: the two "
+                "are joined in their order"
+            )
 
     def adapt(row: Record, number: int) -> Items:
         place, body = _answer(row)
         key = row.text("custom_id") if is_batch else number
         prompt: dict[str, Any] = {"id": key} if is_batch else {}
-        if file is not None:
+        if given.requests is not None:
             if (asked := requests.get(key)) is None:
-                raise row.error(f"{file.name} has no request with {'custom_id' if is_batch else 'number'} {key!r}")
+                name = "custom_id" if is_batch else "number"
+                raise row.error(f"{given.requests_name} has no request with {name} {key!r}")
             if isinstance(asked, RecordError):
                 raise row.error(f"its request is a bad one: {asked}")
             prompt |= _read_request(row, asked)
@@ -329,22 +330,21 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
             yield record
             samples[digest] += 1
 
-    if file is not None and not is_batch:
-        _check_count(file, len(requests), file.rows())
+    check_count(given.rows)
     number = 0
     for number, row in enumerate(chain([first], rows), given.before + 1):
         yield from each(iter([row]), COMPLETIONS.name, partial(adapt, number=number))
-    if file is not None and not is_batch:
-        _check_count(file, len(requests), number)
+    check_count(number)
 
 
 def _unwrapped(fields: Fields) -> tuple[str, Body]:
     """Return where in a row a service's answer stands: nowhere, ``response.`` or ``response.body.``; and the answer."""
-    answer = fields.get("response")
-    if not isinstance(answer, dict):
-        return "", fields
-    body = answer.get("body")
-    return ("response.body.", body) if isinstance(body, dict) else ("response.", answer)
+    match fields:
+        case {"response": {"body": dict(body)}}:
+            return "response.body.", body
+        case {"response": dict(answer)}:
+            return "response.", answer
+    return "", fields
 
 
 def _answer(row: Record) -> tuple[str, Body]:
@@ -355,7 +355,8 @@ def _answer(row: Record) -> tuple[str, Body]:
     if status != 200 or (error and not body.get("choices")):
         code = f" with status {status}" if status != 200 else ""
         raise row.error(f"the request failed{code}: {_reason(error or body)}")
-    return place, next((read(body) for is_one, read in _LAYOUTS if is_one(body)), body)
+    read = _layout(body)
+    return place, body if read is None else read(body)
 
 
 def _reason(error: Any) -> str:
@@ -373,7 +374,7 @@ def _is_answer(fields: Fields) -> bool:
     if not place and fields.get("object") in ("chat.completion", "text_completion"):
         return isinstance(fields.get("choices"), list)
     has_request = isinstance(fields.get("request"), dict) or bool({"messages", "input", "prompt"} & fields.keys())
-    is_layout = any(is_one(answer) for is_one, _ in _LAYOUTS)
+    is_layout = _layout(answer) is not None
     return has_request and (is_layout or "choices" in answer) if place else is_layout
 
 

@@ -11,18 +11,24 @@ from tokur_cli.records.mapping import as_text, find_value
 from tokur_cli.records.prompt import KNOWN, read_response
 from tokur_cli.records.record import SCHEMA, Record
 
+# Fields that may hold the responses to one question
 _SAMPLES = (
-    *("samples", "responses", "outputs", "completions", "generations", "resps", "code", "sampled_responses"),
-    "choices",  # of a chat service, not of a multiple choice
+    "samples",
+    "responses",
+    "outputs",
+    "completions",
+    "generations",
+    "resps",
+    "code",
+    "sampled_responses",
+    "choices",
 )
-"""Fields that may hold the responses to one question."""
 _REFERENCES = (  # beside a response; the ones that can mean nothing else first
     *("gold", "gold_answer", "ground_truth", "gt", "target", "expected", "expected_output", "expectedOutput"),
     *("answer", "solution", "label"),
 )
 _MODELS = ("model", "model_name", "model_id")
 VERDICTS = ("correct", "is_correct", "score", "scores", "quality", "acc")
-_TEXTS = ("text", "content", "response")
 _PARALLEL = (*VERDICTS, "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
 _COLUMN = re.compile(r"(response|sample|completion|output|generation)s?[ _.-]?([0-9]+)")
 _NO_LABELS = {"correct", "incorrect", "true", "false", "right", "wrong", "pass", "fail", "passed", "failed"}
@@ -60,7 +66,7 @@ def _split(row: Record, named: str | None) -> list[Record]:
     if named is None and (columns := _columns(row.fields)):
         return [_sample(row, number, text, {}) for number, text in columns.items()]
     path = named or _list_of_samples(row.fields)
-    items = None if path is None else find_value(row.fields, path, list)
+    items = find_value(row.fields, path, list) if path else None
     if items is None:
         return [row]
     if not items:
@@ -94,28 +100,28 @@ def _list_of_samples(fields: Fields) -> str | None:
     if isinstance(fields.get("response"), str):
         return None
     for name in _SAMPLES:
-        items: Any = fields.get(name)
-        is_list = isinstance(items, list) and bool(items) and all(_said(item) is not None for item in items)
-        if is_list and (name != "choices" or all(isinstance(item, dict) for item in items)):
+        items = fields[name] if isinstance(fields.get(name), list) else []
+        is_multiple_choice = name == "choices" and not all(isinstance(item, dict) for item in items)
+        if items and not is_multiple_choice and all(_said(item) is not None for item in items):
             return name
     return None
 
 
 def _said(item: Any) -> str | dict[str, Any] | None:
     """Return the text or the message in a response: a text, a list of one, or an object that has it; else None."""
-    if isinstance(item, dict):
-        texts = (item[name] for name in _TEXTS if isinstance(item.get(name), str))
-        return item["message"] if isinstance(item.get("message"), dict) else next(texts, None)
-    item = item[0] if isinstance(item, list) and len(item) == 1 else item
-    return item if isinstance(item, str) else None
+    match item:
+        case {"message": dict(message)}:
+            return message
+        case str(text) | [str(text)] | {"text": str(text)} | {"content": str(text)} | {"response": str(text)}:
+            return text
+    return None
 
 
 def _sample(row: Record, number: int, text: str, own: dict[str, Any]) -> Record:
     """Return the row of one response."""
     one = row.copy()
-    for name, value in own.items():
+    for name, value in {**own, "response": text}.items():
         one.set(name, value)
-    one.set("response", text)
     verdict = next((own[name] for name in VERDICTS if own.get(name) is not None), None)
     if verdict in (0, 1) and ("correct" in own or "correct" not in one.fields):
         one.set("correct", bool(verdict))
@@ -136,14 +142,13 @@ def complete(record: Record) -> Record:
     if fields.get("reference") is None:
         is_of_triviaqa = find_value(fields, "answer.aliases", list) is not None
         names = _REFERENCES if is_answered else ("answer",) if is_of_triviaqa else ()
-        references = (_reference(name, fields[name]) for name in names if name in fields)
-        found = next((reference for reference in references if reference is not None), None)
-        if found is not None:
-            record.set("reference", found)
+        references = [_reference(name, fields[name]) for name in names if name in fields]
+        if found := [reference for reference in references if reference is not None]:
+            record.set("reference", found[0])
     if is_answered and record.computed("model") is None:
-        model = next((fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name]), None)
-        if model is not None:
-            record.set("tokur", {"schema": SCHEMA, **record.tokur, "model": model})
+        models = [fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name]]
+        if models:
+            record.set("tokur", {"schema": SCHEMA, **record.tokur, "model": models[0]})
     return record
 
 
@@ -157,10 +162,10 @@ def _reference(name: str, value: Any) -> str | list[str] | None:
         if len(texts) < len(value) or not texts:
             return None
         return texts[0] if len(texts) == 1 else texts
-    if name == "label" and (not isinstance(value, str) or value.strip().lower() in _NO_LABELS):
-        return None
     text = as_text(value)
     if not isinstance(text, str) or not text.strip():
+        return None
+    if name == "label" and (not isinstance(value, str) or text.strip().lower() in _NO_LABELS):
         return None
     if "####" in text:  # of GSM8K
         return text.rpartition("####")[2].strip() or None

@@ -58,11 +58,12 @@ def _adapt(record: Record) -> Items:
     choice["finish_reason"] = "length" if reason in ("max_tokens", "model_length") else reason
     question, target = _inline(record, record.fields["input"]), record.fields["target"]
     # No target is written as an empty text, or as a list of none
-    reference = (target[0] if isinstance(target, list) and len(target) == 1 else target) or None
-    fields: dict[str, Any] = {"reference": reference}
+    fields = {"reference": (target[0] if isinstance(target, list) and len(target) == 1 else target) or None}
     if isinstance(question, str):
         fields["question"] = question
-    if not _ends_with_response(record, read_response("output.choices[0].message", message, record)):
+    response, last = read_response("output.choices[0].message", message, record), dicts(record.get("messages"))[-1:]
+    is_last = last and last[0].get("role") == "assistant" and read_response("messages[-1]", last[0], record) == response
+    if not is_last:
         # solvers may have added turns to the input, so the conversation, where there is one, is what the model saw
         fields["messages"] = question if isinstance(question, list) else None
     if tools := _tools(record, message.get("id")):
@@ -73,11 +74,6 @@ def _adapt(record: Record) -> Items:
         if len(said) == 1 and isinstance(adapted, Record):
             add_label(adapted, said[0])
         yield adapted
-
-
-def _ends_with_response(record: Record, response: str) -> bool:
-    last = (dicts(record.get("messages")) or [{}])[-1]
-    return last.get("role") == "assistant" and read_response("messages[-1]", last, record) == response
 
 
 def _inline(record: Record, value: Any) -> Any:

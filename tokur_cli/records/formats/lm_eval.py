@@ -28,10 +28,10 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
     def adapt(row: Record) -> Iterator[Record]:
         doc_id, name = row.fields["doc_id"], str(row.get("filter"))
         question = _digest(doc_id, row.get("arguments"))
-        if name != (given.filter or filters.setdefault(_digest(question, row.get("resps")), name)):
-            passed[name] = None
+        is_read = name == (given.filter or filters.setdefault(_digest(question, row.get("resps")), name))
+        (read if is_read else passed)[name] = None
+        if not is_read:
             return
-        read[name] = None
         if questions.setdefault(doc_id, question) != question:  # a row does not say of which task it is
             doc_id = f"{doc_id}-{question.hex()}"
         yield from _adapt_row(row, doc_id)
@@ -54,14 +54,12 @@ def _digest(*values: Any) -> bytes:
 
 def _adapt_row(record: Record, doc_id: int | str) -> Iterator[Record]:
     """Yield one record for each repeat of each request: ``resps`` is requests x repeats."""
-    responses, arguments = record.fields["resps"], record.fields["arguments"]
-    # Older versions wrote a list of requests, newer ones {"gen_args_0": {"arg_0": …}}
-    requests = list(arguments.values()) if isinstance(arguments, dict) else arguments
+    responses, requests = record.fields["resps"], _values(record.fields["arguments"])
     if not requests or len(requests) != len(responses):
         raise record.error(f"is no lm-eval row: {len(requests)} arguments but {len(responses)} resps")
     said = list(_metrics(record.fields).values())
     for number, (request, repeats) in enumerate(zip(requests, responses, strict=True)):
-        prompt = _read_prompt(record, list(request.values()) if isinstance(request, dict) else request)
+        prompt = _read_prompt(record, _values(request))
         if not isinstance(repeats, list) or not repeats:
             raise record.error(f"is no lm-eval row: resps[{number}] is no list of repeats")
         for sample, response in enumerate(repeats):
@@ -80,22 +78,26 @@ def _adapt_row(record: Record, doc_id: int | str) -> Iterator[Record]:
             yield with_tokur(one, sample=sample)
 
 
+def _values(arguments: Any) -> Any:
+    """Return arguments as the list that older versions wrote; newer ones name each, ``{"arg_0": …}``."""
+    return list(arguments.values()) if isinstance(arguments, dict) else arguments
+
+
 def _read_prompt(record: Record, request: Any) -> dict[str, Any]:
     """Return the fields that hold the prompt of one request."""
-    if not isinstance(request, list) or len(request) < 2 or not isinstance(request[1], dict):
-        raise record.error("holds log-likelihoods, no response: only tasks of output_type generate_until can be scored")
-    prompt = request[0]
-    if isinstance(prompt, str):
-        return {"prompt": prompt}
-    (turns,) = prompt  # what was sent to a chat API: the turns as JSON, in a list of one
-    return {"messages": json.loads(turns)}
+    match request:
+        case [str(prompt), dict(), *_]:
+            return {"prompt": prompt}
+        case [prompt, dict(), *_]:
+            (turns,) = prompt  # what was sent to a chat API: the turns as JSON, in a list of one
+            return {"messages": json.loads(turns)}
+    raise record.error("holds log-likelihoods, no response: only tasks of output_type generate_until can be scored")
 
 
 def _metrics(fields: Fields) -> dict[str, Any]:
     """Return what the harness's metrics say of a row's response, by name; older versions did not list them."""
-    names = fields.get("metrics")
-    listed = names if isinstance(names, list) else []
-    return {name: fields[name] for name in listed if isinstance(name, str) and name in fields}
+    names = fields["metrics"] if isinstance(fields.get("metrics"), list) else []
+    return {name: fields[name] for name in names if isinstance(name, str) and name in fields}
 
 
 LM_EVAL = Format("lm-eval", has("doc_id", "doc", "arguments", "resps"), _read, _metrics)

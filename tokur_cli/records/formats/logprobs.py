@@ -145,18 +145,19 @@ def _read(record: Record, what: str, row: dict[str, Any]) -> LoggedToken:
         if likeliest[0][0] < (min(others) if others else _LIKELIEST_OF_ALL):
             del likeliest[0]
     likeliest.sort(key=lambda pair: -pair[0])
-    numbers, texts = tuple(number for number, _ in likeliest), tuple(text for _, text in likeliest)
+    numbers, texts = zip(*likeliest, strict=True) if likeliest else ((), ())
     return LoggedToken(_text_of(row), logprob, numbers, texts)
 
 
 def _text_of(row: dict[str, Any]) -> bytes:
     """Return a token's bytes; none where a service names no text."""
-    token = row.get("token")
     if is_bytes(row.get("bytes")):
         return bytes(row["bytes"])
-    if isinstance(token, str) and _ESCAPED.fullmatch(token):
-        return bytes.fromhex(token.removeprefix("bytes:").replace("\\x", ""))
-    return token.encode("utf-8", "surrogatepass") if isinstance(token, str) else b""
+    token = row.get("token")
+    if not isinstance(token, str):
+        return b""
+    is_escaped = _ESCAPED.fullmatch(token)
+    return bytes.fromhex(re.sub(r"bytes:|\\x", "", token)) if is_escaped else token.encode("utf-8", "surrogatepass")
 
 
 def _number(record: Record, what: str, value: Any) -> float | None:

@@ -83,7 +83,7 @@ def _last_boxed(record: Record) -> str:
 
 def _is_of_gym(fields: Fields) -> bool:
     made_by = [find_value(fields, f"metadata.{name}") for name in ("source_dataset", "source_index")]
-    return None not in made_by and {"question", "answer"} <= fields.keys() and "reference" not in fields
+    return None not in made_by and has("question", "answer", but=["reference"])(fields)
 
 
 @row_format(_is_of_gym)
@@ -93,9 +93,9 @@ def reasoning_gym(record: Record) -> Record:
 
 
 def _has_choices(fields: Fields) -> bool:
-    has_all = all(any(name in fields for name in names) for names in (_LISTS, _KEYS, ("question",)))
+    has_both = all(any(name in fields for name in names) for names in (_LISTS, _KEYS))
     are_objects = any(find_value(fields, f"{name}.0", dict) is not None for name in _LISTS)  # as a completion's are
-    return has_all and "reference" not in fields and not are_objects
+    return has_both and not are_objects and has("question", but=["reference"])(fields)
 
 
 @row_format(_has_choices)
@@ -126,12 +126,7 @@ def choices(record: Record) -> Record:
     return with_fields(record, question=question, reference=reference)
 
 
-def _is_gsm8k(fields: Fields) -> bool:
-    answer = fields.get("answer")
-    return "question" in fields and "reference" not in fields and isinstance(answer, str) and "####" in answer
-
-
-@row_format(_is_gsm8k)
+@row_format(lambda fields: has("question", but=["reference"])(fields) and "####" in str(fields.get("answer")))
 def gsm8k(record: Record) -> Record:
     """Read GSM8K: question, answer with the final answer after ``####``."""
     _, mark, final = record.text("answer").rpartition("####")
@@ -167,11 +162,7 @@ def _read_llm(rows: Items, given: Given, note: Note) -> Items:
     return each(rows, "llm", adapt)
 
 
-llm = Format(
-    "llm",
-    lambda fields: {"prompt", "system", "response"} <= fields.keys() and "messages" not in fields,
-    _read_llm,
-)
+llm = Format("llm", has("prompt", "system", "response", but=["messages"]), _read_llm)
 
 
 def _answered(record: Record, text: str, asked: Any, what: str, said: Any) -> Record:
@@ -227,7 +218,7 @@ def opencompass(record: Record) -> Record:
 
 def _is_input_output(fields: Fields) -> bool:
     has_both = isinstance(fields.get("input"), (str, list, dict)) and isinstance(fields.get("output"), (str, dict))
-    return has_both and not any(name in fields for name in ("question", "messages", "prompt", "response"))
+    return has_both and has(but=["question", "messages", "prompt", "response"])(fields)
 
 
 @row_format(_is_input_output)
