@@ -10,15 +10,12 @@ from tokur_cli.records.reader import read_records
 if sys.version_info >= (3, 14):
     import zipfile
 
-    from compression.zstd import compress as zstd_compress
+    from compression import zstd
 else:
-    import zipfile_zstd as zipfile
-    import zstandard
+    from backports import zstd
+    from backports.zstd import zipfile
 
-    def zstd_compress(data):
-        return zstandard.ZstdCompressor().compress(data)
-
-
+zstd_compress = zstd.compress
 DATA = Path(__file__).parents[1] / "data" / "formats"
 
 

@@ -6,8 +6,8 @@ import io
 import os
 import stat
 import sys
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import IO, Any, cast
 
 from tokur_cli.records.errors import TokurError
@@ -18,7 +18,6 @@ MAX_LINE = 64_000_000
 """The longest line, element or archive member that is read by default, in bytes."""
 
 _BUFFER = 1 << 16
-_COMPRESSED_CHUNK = 1 << 12  # small, since zstd can swell a byte to 30 kB
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a byte from 0x50 to 0x5f; what pzstd writes begins so
@@ -50,25 +49,19 @@ def open_input(path: str) -> io.BufferedReader:
     """
     name = display_name(path)
     file = _open_stdin() if path == STDIN else _open_file(path)
-    head = file.peek()
+    head, as_it_comes = file.peek(), SimpleNamespace(read=file.read1)
     if head.startswith(_GZIP):
-        return io.BufferedReader(_Archive(file, "gzip", lambda: zlib.decompressobj(wbits=31), name), _BUFFER)
+        import gzip
+
+        return io.BufferedReader(_Unpacked(gzip.GzipFile(fileobj=as_it_comes), file, "gzip", name), _BUFFER)
     if head.startswith(_ZSTD) or (head[:1] in b"PQRSTUVWXYZ[\\]^_" and head.startswith(_ZSTD_SKIPPABLE, 1)):
-        return open_zstd(file, name)
+        if sys.version_info >= (3, 14):
+            from compression.zstd import ZstdFile
+        else:
+            from backports.zstd import ZstdFile
+
+        return io.BufferedReader(_Unpacked(ZstdFile(as_it_comes), file, "zstd", name), _BUFFER)
     return file
-
-
-def open_zstd(compressed: IO[bytes], name: str) -> io.BufferedReader:
-    """Open zstd data, which is closed with the stream, for reading, decompressed; see :func:`open_input`."""
-    if sys.version_info >= (3, 14):
-        from compression.zstd import ZstdDecompressor as new
-    else:
-        import zstandard
-
-        def new() -> Any:
-            return zstandard.ZstdDecompressor().decompressobj()
-
-    return io.BufferedReader(_Archive(compressed, "zstd", new, name), _BUFFER)
 
 
 def bounded_lines(stream: IO[bytes], max_line: int = MAX_LINE) -> Iterator[tuple[int, bytes | None]]:
@@ -113,45 +106,25 @@ def _open_file(path: str) -> io.BufferedReader:
         raise TokurError(f"{path}: cannot be opened: {getattr(error, 'strerror', None) or error}") from None
 
 
-class _Archive(io.RawIOBase):
-    """An archive's contents, member after member, as they come; zstandard's own reader takes a cut archive as whole.
+class _Unpacked(io.RawIOBase):
+    """An archive's contents, as they come; what is wrong with it is said of its file."""
 
-    ``new`` makes a decompressor of one member: ``decompress(data)``, ``eof``, ``unused_data``.
-    """
-
-    def __init__(self, compressed: IO[bytes], form: str, new: Callable[[], Any], name: str) -> None:
-        self._compressed, self._form, self._new, self._name = compressed, form, new, name
-        self._pieces, self._ready = self._unpacked(), memoryview(b"")
+    def __init__(self, archive: Any, compressed: IO[bytes], form: str, name: str) -> None:
+        self._archive, self._compressed, self._form, self._name = archive, compressed, form, name
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            try:
-                self._ready = next(self._pieces)
-            except StopIteration:
-                return 0
-        count = min(len(buffer), len(self._ready))
-        buffer[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
-        return count
+        try:
+            piece: bytes = self._archive.read1(len(buffer))
+        except EOFError:
+            raise TokurError(f"{self._name}: the {self._form} data is cut short: the file is not complete") from None
+        except Exception as error:  # each library has its own
+            raise TokurError(f"{self._name}: the {self._form} data cannot be unpacked: {error}") from None
+        buffer[: len(piece)] = piece
+        return len(piece)
 
     def close(self) -> None:
         self._compressed.close()
         super().close()
-
-    def _unpacked(self) -> Iterator[memoryview]:
-        compressed, member, data = cast(io.BufferedReader, self._compressed), None, b""
-        while data := data or compressed.read1(_COMPRESSED_CHUNK):
-            if member is None and self._form == "gzip" and not (data := data.lstrip(b"\0")):  # padding
-                continue
-            try:
-                member = member or self._new()
-                piece = member.decompress(data)
-            except Exception as error:  # each library has its own
-                raise TokurError(f"{self._name}: the {self._form} data cannot be unpacked: {error}") from None
-            yield memoryview(piece)
-            data, member = (member.unused_data, None) if member.eof else (b"", member)
-        if member is not None:
-            raise TokurError(f"{self._name}: the {self._form} data is cut short: the file is not complete")

@@ -154,8 +154,9 @@ def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note
 def _read_archive(stream: io.BufferedReader, source: str, max_member: int, note: Note) -> Samples:
     """Yield the samples of an ``.eval`` archive, in the order in which they were written."""
     if sys.version_info < (3, 14):
-        import zipfile_zstd  # noqa: F401 - Inspect compresses so, which zipfile must learn
-    import zipfile  # which every start would pay for
+        from backports.zstd import zipfile  # Inspect compresses so
+    else:
+        import zipfile
 
     if not stream.seekable():
         raise TokurError(f"{source}: an Inspect log is read as a file, not from a pipe or an archive")
