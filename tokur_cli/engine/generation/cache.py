@@ -85,7 +85,7 @@ class RollingLayer(DynamicLayer):
         have, before, target = self.storage[0].shape, self.keys.shape[2], self.storage
         spare = _SPARE if columns < before else 1  # else columns would have to move again soon
         if columns + spare > have[2] or count > have[0]:
-            size = max(count, room[0]), have[1], max(columns + _SPARE, room[1])
+            size = max(count, room[0]), have[1], room[1] if columns + spare <= room[1] else columns + _SPARE
             target = [tensor.new_empty(*size, tensor.shape[-1]) for tensor in self.storage]
         elif columns == before:
             rows, places = rows[rows != places], places[rows != places]

@@ -219,7 +219,7 @@ class Decoder:
         new_rows = self._rows_of(others)
         self._rows += [*self._rows_of(continued), *new_rows]
         if joining:
-            self._cache.reserve(len(self._rows), max(len(row.request.prompt_ids) + row.limit for row in self._rows))
+            self._cache.reserve(len(self._rows), max(self._length(row.request) for row in self._rows))
         if continued:
             kept = [request.begun.kept for request in continued if request.begun.kept]
             self._cache.admit(kept, [len(request.samples) for request in continued])
