@@ -53,11 +53,8 @@ def test_read_records_of_a_row_that_is_wrong_anywhere_gives_errors_of_that_row_a
     assert all(rows[line - 1].get("filter") != row["filter"] for line in passed_over)
 
 
-BROKEN = [
-    '{"question": "cut', '{"question": "comma",}', "{'question': 'quotes'}", '{"question": "a"} {"question": "b"}',
-    '{"question": NaN}', '{"x": 01}', '{"x": 1e999}', "null", '[{"question": "Q"}]', "nonsense", '{"a":' * 3000,
-    '{"question": "a\tb"}', "\x00", "}", '{"x": ' + "9" * 5000 + "}",
-]  # fmt: skip
+# What else is no JSON is in test_record.py
+BROKEN = ['{"question": "cut', "null", '[{"question": "Q"}]', '{"a":' * 3000, "\x00", '{"x": ' + "9" * 5000 + "}"]
 
 
 def test_read_records_reads_every_good_line_among_broken_ones(tmp_path):

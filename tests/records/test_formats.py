@@ -32,9 +32,7 @@ FIRST_ROWS = {  # of each file: format, prompt, response, references, id
     "completions.jsonl": ("completions", "What is 6 times 7?", "It is 42.", [], None),
     "completions_text.jsonl": ("completions", "What is 6 times 7?", " It is 42.", [], None),
     "completions_responses.jsonl": ("completions", "What is 6 times 7?", "It is 42.", [], None),
-    "completions_messages.jsonl": (
-        "completions", "What is 6 times 7?", "<think>\nLet me see.\n</think>\n\nIt is 42.", [], None
-    ),
+    "completions_messages.jsonl": ("completions", "What is 6", "<think>\nLet me see.\n</think>\n\nIt is 42.", [], None),
     "deepscaler.json": ("math", "", None, ["60"], None),
     "inspect.json": ("inspect", "What is 6 times 7?", "42", ["42"], "1"),
     "inspect.eval": ("inspect", "What is 6 times 7?", "42", ["42"], "1"),
@@ -198,6 +196,7 @@ def test_complete_finds_references_and_models_beside_a_response(tmp_path, fields
         ({"a.b": {"c": "Q"}}, {"question": "a.b.c"}, {"question": "Q"}),
         ({"out": [{"text": "R"}]}, {"response": "out.0.text"}, {"response": "R"}),
         ({"gold": {"x": 42}}, {"reference": "gold.x"}, {"reference": "42"}),
+        ({"n": 7.0}, {"id": "n"}, {"id": 7.0}),  # of a column with gaps
         ({"q": "Q", "question": "old"}, {"question": "q"}, {"question": "Q", "source": {"question": "old"}}),
         ({"a": {"b": 1}}, {"question": "a.c"}, '--question-field a.c: there is no "c"'),
         ({"a": []}, {"response": "a"}, '"a" is empty'),

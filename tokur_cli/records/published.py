@@ -33,6 +33,7 @@ def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | Rec
 
     Raises:
         TokurError: while iterating: the input as a whole cannot be read, or needs a library that is not there.
+        UsageError: while iterating: there is no such split, task or configuration, or several and none is named.
     """
     if path.endswith(_CSV):
         return records_of(_csv_rows(path, max_line), path)
@@ -99,10 +100,6 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
 
     That is a data set of the hub or a local folder, the configuration and the split where there are several, and maybe
     some of its rows.
-
-    Raises:
-        UsageError: the name has another form, or leaves open which configuration or split is meant.
-        TokurError: there is no such data set, it cannot be read, or the library is missing.
     """
     path, config, split, start, end = _parse(name) if name.startswith(_HUB) else (name, None, None, 0, None)
     try:
@@ -157,10 +154,6 @@ def _gym_rows(name: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of ``gym:zebra_puzzles?size=100&seed=1``, each with an ``id`` that tells how it was made.
 
     The configuration is that of Reasoning Gym's ``create_dataset``; the seed is 0 by default.
-
-    Raises:
-        UsageError: there is no such task, or not with this configuration.
-        TokurError: the library is missing.
     """
     task, _, query = name.removeprefix(_GYM).partition("?")
     try:

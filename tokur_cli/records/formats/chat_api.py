@@ -261,22 +261,16 @@ def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
 def _read_prompt(place: str, record: Record, body: Body) -> dict[str, Any]:
     if body.get("echo"):
         raise record.error(f"{place} asked for echo: prompt and response cannot be distinguished")
-    prompt = body.get("prompt")
-    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
-        prompt = prompt[0]
-    if isinstance(prompt, str):
-        return {"prompt": prompt}
-    if isinstance(prompt, list) and all(type(token) is int for token in prompt):
-        return {"prompt_token_ids": prompt}
+    match body.get("prompt"):
+        case str(text) | [str(text)]:
+            return {"prompt": text}
+        case [[*tokens]] | [*tokens] if all(type(token) is int for token in tokens):
+            return {"prompt_token_ids": tokens}
     raise record.error(f"{place} has neither messages nor a single prompt")
 
 
 def _requests_of(given: Given, is_batch: bool) -> dict[str | int, Record | RecordError]:
-    """Return requests by their ``custom_id`` in a batch, else by their positions from 1.
-
-    Raises:
-        TokurError: the file cannot be read; a batch's holds a row that is not a request, or two requests with one id.
-    """
+    """Return requests by their ``custom_id`` in a batch, else by their positions from 1."""
     requests: dict[str | int, Record | RecordError] = {}
     for number, row in enumerate(given.requests or (), start=1):
         key = row.get("custom_id") if is_batch and isinstance(row, Record) else number
@@ -342,8 +336,8 @@ def _unwrapped(fields: Fields) -> tuple[str, Body]:
     match fields:
         case {"response": {"body": dict(body)}}:
             return "response.body.", body
-        case {"response": dict(answer)}:
-            return "response.", answer
+        case {"response": dict(body)}:
+            return "response.", body
     return "", fields
 
 

@@ -132,11 +132,7 @@ def is_log(head: bytes) -> bool:
 
 
 def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note) -> Samples:
-    """Yield each sample's name, its line, and its JSON text, None where that is longer than so many bytes.
-
-    Raises:
-        TokurError: the log cannot be read.
-    """
+    """Yield each sample's name, its line, and its JSON text, None where that is longer than so many bytes."""
     head = stream.peek()
     if _STARTED.match(head):
         note(f"{source}: {_UNFINISHED}")
