@@ -41,11 +41,6 @@ def blocks_of(readme: Path, of: str = "sh") -> list[Block]:
     return blocks
 
 
-def block_with(readme: Path, text: str) -> Block:
-    """Return the block of a README whose commands hold a text."""
-    return next(block for block in blocks_of(readme) if text in block.commands)
-
-
 def options_of(help_text: str) -> str:
     """Return the options of a command's ``--help``, by their groups, as the reference lists them."""
     groups: dict[str, list[str]] = {}

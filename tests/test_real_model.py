@@ -54,22 +54,6 @@ def test_generated_responses_are_the_samples_own(run_tokur, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_sample_of_sixteen_is_that_of_four(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 2))
-    options = ["--dtype", "float32", "--temperature", "0.8", "--max-new-tokens", "16"]
-    four, sixteen = (
-        {
-            (r["id"], r["tokur"]["sample"]): r["response"]
-            for r in parsed(run_tokur("generate", path, "-n", n, *options)[1])
-        }
-        for n in (4, 16)
-    )
-    assert len(four) == 8
-    assert all(sixteen[key] == text for key, text in four.items())
-    assert len(set(sixteen.values())) > 16
-
-
-@pytest.mark.slow
 def test_text_alone_scores_like_the_exact_ids(run_tokur, tmp_path):
     """A response that came as text is tokenized as the model had written it."""
     lines = sample_lines("responses.jsonl", 4)

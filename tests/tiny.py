@@ -16,37 +16,23 @@ QUIET = 12  # how many times less noise in the weights moves some tiny models th
 
 GROUPED_QUERY = {"num_attention_heads": 4, "num_key_value_heads": 2}
 SIZES: dict[str, Any] = {
-    "vocab_size": VOCABULARY_SIZE,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "max_position_embeddings": CONTEXT_LENGTH,
-    "pad_token_id": 256,
-    "bos_token_id": 257,
+    "vocab_size": VOCABULARY_SIZE, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "intermediate_size": 64, "max_position_embeddings": CONTEXT_LENGTH, "pad_token_id": 256, "bos_token_id": 257,
     "eos_token_id": 258,
-}
+}  # fmt: skip
 GPT2_SIZES: dict[str, Any] = {
-    "vocab_size": VOCABULARY_SIZE,
-    "n_embd": 32,
-    "n_layer": 2,
-    "n_head": 4,
-    "n_positions": CONTEXT_LENGTH,
-    "pad_token_id": 256,
-    "bos_token_id": 257,
-    "eos_token_id": 258,
-}
+    "vocab_size": VOCABULARY_SIZE, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT_LENGTH,
+    "pad_token_id": 256, "bos_token_id": 257, "eos_token_id": 258,
+}  # fmt: skip
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "llama": ("LlamaConfig", SIZES | GROUPED_QUERY),
-    "qwen2": ("Qwen2Config", SIZES | GROUPED_QUERY),
+    "llama": ("LlamaConfig", SIZES | GROUPED_QUERY), "qwen2": ("Qwen2Config", SIZES | GROUPED_QUERY),
     "qwen3": ("Qwen3Config", SIZES | GROUPED_QUERY | {"head_dim": 16}),
     "mistral": ("MistralConfig", SIZES | GROUPED_QUERY | {"sliding_window": None}),
     "gemma2": ("Gemma2Config", SIZES | GROUPED_QUERY | {"head_dim": 8, "query_pre_attn_scalar": 8}),
     "gemma3": ("Gemma3TextConfig", SIZES | GROUPED_QUERY | {"head_dim": 8, "query_pre_attn_scalar": 8}),
-    "gpt2": ("GPT2Config", GPT2_SIZES),
-    "phi3": ("Phi3Config", SIZES | GROUPED_QUERY),
+    "gpt2": ("GPT2Config", GPT2_SIZES), "phi3": ("Phi3Config", SIZES | GROUPED_QUERY),
     "gpt_neox": ("GPTNeoXConfig", SIZES),
-}
+}  # fmt: skip
 
 
 def tiny_tokenizer() -> Any:

@@ -7,7 +7,6 @@ import re
 import pytest
 from inspect_ai.log import read_eval_log
 
-from tests.commands.evaluate.rows import of_steps
 from tests.helpers import parsed, write_lines
 from tests.records.reading import DATA, read
 
@@ -107,32 +106,6 @@ def test_labels_the_named_scorer_is_counted_as_by_inspect(run_tokur, several, fi
     code, out, _ = run_tokur("heatmap", several, "--label-field", field)
     assert code == 0
     assert (out.count("✓ correct"), out.count("✗ incorrect")) == (sum(labels), len(labels) - sum(labels))
-
-
-@pytest.mark.parametrize(
-    ("setting", "values", "said"),
-    [
-        ("sigma", (0.1, 0.05), "sigma 0.1, 0.05"),
-        ("layers", (None, "15:"), "layers all, 15:"),
-    ],
-)
-def test_labels_scores_of_two_kinds_in_one_file_are_said(run_tokur, tmp_path, setting, values, said):
-    """EU of σ = 0.1 is several times that of 0.05: their ranks would mostly tell which of the two a record has."""
-    rows = [of_steps(number, [0.1 + number, 0.2, 0.3], reference=str(12 + number % 2)) for number in range(8)]
-    for number, row in enumerate(rows):
-        row["claims"] = [{"start": 0, "end": 9, "correct": number % 2 == 0}]
-        row["tokur"]["run"] = {"rank": 8, "layers": None, "sigma": 0.1, "seed": 0, setting: values[number // 4]}
-    path = write_lines(tmp_path / "in.jsonl", rows)
-    line = f"{path} has scores with {said}, evaluated together: --group-by tokur.run.{setting} parts them\n"
-    options = ["--bootstrap", 0]
-    assert line in run_tokur("evaluate", path, *options)[2]
-    assert line not in run_tokur("evaluate", path, *options, "--group-by", f"tokur.run.{setting}")[2]
-    for row in rows[:2]:  # nothing was drawn for them
-        row["tokur"]["run"] = {"rank": None, "sigma": None, "layers": None, "seed": None}
-    for row in rows[2:]:
-        row["tokur"]["run"] |= {setting: values[1]}
-    path = write_lines(tmp_path / "in.jsonl", rows)
-    assert "evaluated together" not in run_tokur("evaluate", path, *options)[2]
 
 
 OWN = [

@@ -1,7 +1,6 @@
 """Kinds of model from the command line: adapted, quantised, and those that the paper's strength does not suit."""
 
 import copy
-import json
 
 import peft
 import pytest
@@ -18,27 +17,6 @@ SAID = "σ = 0.012: at 0.1 the draws are 0.91 nats a token from this model, whic
 def adapter(tiny_folder, tmp_path):
     save_adapter(tmp_path / "adapter", ("LoraConfig", LORA), tiny_folder, quiet_model())
     return tmp_path / "adapter"
-
-
-def test_adapter_scores_are_of_the_adapted_model_and_the_run_names_both(run_tokur, tiny_folder, adapter, tmp_path):
-    responses = write_lines(tmp_path / "responses.jsonl", records(4))
-    code, out, err = run_tokur("score", responses, "-m", adapter, "--dtype", "float32")
-    assert (code, err) == (0, "")
-    run = parsed(out)[0]["tokur"]["run"]
-    assert (run["model"], run["base"], run["base_revision"]) == (str(adapter), str(tiny_folder), None)
-    assert run["model_digest"] != run["base_digest"]
-    for also in (("-m", tiny_folder, "--adapter", adapter), ("--adapter", adapter)):
-        assert run_tokur("score", responses, *also, "--dtype", "float32") == (0, out, "")
-    beside = peft.PeftModel.from_pretrained(quiet_model(), adapter).eval()
-    _, plain, _ = run_tokur("score", responses, "-m", tiny_folder, "--dtype", "float32")
-    prompts = write_lines(tmp_path / "questions.jsonl", records(4))
-    _, generated, _ = run_tokur("generate", prompts, "-m", adapter, "--dtype", "float32", "--max-new-tokens", 1)
-    for scored, other, asked in zip(parsed(out), parsed(plain), parsed(generated), strict=True):
-        ids = _byte_ids(scored["response"])
-        log_p = oracle.log_probabilities(beside, asked["tokur"]["prompt_token_ids"], ids)
-        expected = float(log_p[range(len(ids)), ids].mean())
-        assert scored["tokur"]["scores"]["ll"] == pytest.approx(expected, abs=1e-4)
-        assert abs(other["tokur"]["scores"]["ll"] - expected) > 1e-3
 
 
 def _byte_ids(text):
@@ -149,13 +127,3 @@ def test_sigma_the_papers_strength_swamps_a_model_that_is_sure_and_the_end_says_
         f"tokur score: the draws swamp the model: its own entropy is {entropy / count:.2g} nats a token, tu is "
         f"{tu / count:.2g}; give a smaller --sigma (`tokur perturb --sweep` shows what each does)\n"
     )
-
-
-def test_sigma_a_posterior_is_kept_with_the_strength_that_suits(run_tokur, sensitive_folder, responses, tmp_path):
-    code, _, err = run_tokur("perturb", "-m", sensitive_folder, "-o", tmp_path / "kept", "--dtype", "float32")
-    assert code == 0
-    assert SAID in err
-    assert json.loads((tmp_path / "kept" / "posterior.json").read_text())["sigma"] == 0.012
-    code, out, err = run_tokur("score", responses, "--posterior", tmp_path / "kept")
-    assert (code, err) == (0, "")
-    assert parsed(out)[0]["tokur"]["run"]["sigma"] == 0.012

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from tests.helpers import SAMPLES, parsed, records, write_lines
+from tests.helpers import parsed, records, write_lines
 from tests.tiny import tiny_model_folder
 from tokur_cli.engine.text import chat
 
@@ -22,13 +22,6 @@ def test_records_limit_reads_the_first_records_and_whole_rows(run_tokur, tiny_fo
     assert (code, len(parsed(out))) == (0, 1)
 
 
-def test_records_limit_keeps_a_row_of_several_samples_whole(run_tokur, tmp_path):
-    rows = [{"question": f"{n}+1?", "gold": n + 1, "samples": [f"It is {n + 1}."] * 3} for n in range(2)]
-    path, graded = write_lines(tmp_path / "in.jsonl", rows), tmp_path / "graded.jsonl"
-    code, _, err = run_tokur("evaluate", path, "--limit", 2, "--graded", graded)
-    assert (code, [row["question"] for row in parsed(graded.read_text())]) == (0, ["0+1?"] * 3), err
-
-
 def test_records_date_of_a_chat_template_is_settable_and_kept(run_tokur, tiny_folder, tmp_path):
     folder = tiny_model_folder(tmp_path)
     template = folder / "chat_template.jinja"
@@ -39,15 +32,6 @@ def test_records_date_of_a_chat_template_is_settable_and_kept(run_tokur, tiny_fo
     assert other["tokur"]["run"]["prompts"]["date"] == "2025-01-31"
     assert other["tokur"]["scores"] != usual["tokur"]["scores"]
     assert run_tokur(*options, "--set", "date=31.1.")[0] == 2
-
-
-def test_records_bad_records_of_one_kind_are_said_once_and_counted(run_tokur, tmp_path):
-    rows = [{"question": "q", "response": "a", "correct": True}] + [{"id": 1.5, "response": "b"}] * 5
-    code, _, err = run_tokur("select", write_lines(tmp_path / "in.jsonl", rows), "--skip-invalid", "--method", "maj")
-    assert code == 3
-    lines = [line for line in err.splitlines() if "is a number" in line]
-    assert [line.count("in.jsonl:2:") for line in lines] == [1, 0]
-    assert "and 4 more with the same reason" in lines[1]
 
 
 def test_records_generate_asks_the_question_of_a_row_of_samples_once(run_tokur, tmp_path, tiny_folder):
@@ -63,33 +47,6 @@ def test_records_generate_asks_the_question_of_a_row_of_samples_once(run_tokur, 
         ("7*10?", "70", True),
         ("7*11?", "77", False),
     ]
-
-
-UNREFERENCED = {"question": "7*10?", "response": "It is 70.", "gold_value": "70", "level": 2}
-NO_REFERENCE = "no record has a reference; fields here: gold_value; --reference-field NAME reads one\n"
-READING = {
-    "score": ["score", "--scores", "ll", "-m", "MODEL"],
-    "dry-run": ["score", "--dry-run", "-m", "MODEL"],
-    "select": ["select", "--method", "maj", "--keep", "100%"],
-    "evaluate": ["evaluate", "--graded", "graded", "--force"],
-}
-
-
-@pytest.mark.parametrize("command", READING)
-def test_read_input_says_once_that_no_record_has_a_reference(command, run_tokur, tiny_folder, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    arguments = [str(tiny_folder) if word == "MODEL" else word for word in READING[command]]
-    code, _, err = run_tokur(
-        *arguments, write_lines(tmp_path / "in", [UNREFERENCED, UNREFERENCED | {"question": "7*11?"}])
-    )
-    assert (code, err.count(f"tokur {arguments[0]}: {NO_REFERENCE}")) == (0, 1), err
-    for more in ({"is_correct": True}, {"reference": "70"}, {"gold_value": None}):
-        _, _, err = run_tokur(*arguments, write_lines(tmp_path / "in", [UNREFERENCED | more]))
-        assert "no record has a reference" not in err
-    _, _, err = run_tokur(*arguments, "--reference-field", "gold_value", write_lines(tmp_path / "in", [UNREFERENCED]))
-    assert "no record has a reference" not in err
-    _, _, err = run_tokur(*arguments, "--limit", "2", SAMPLES / "responses.jsonl")
-    assert "no record has a reference" not in err
 
 
 EVIL = "\x1b]52;c;aGk=\x07\x9b31m\u202e\r\x7fX"

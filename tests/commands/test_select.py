@@ -81,16 +81,6 @@ def test_select_the_order_of_the_input_changes_nothing(select, rows, rng, method
     assert outcomes[0] == outcomes[1]
 
 
-def test_select_takes_records_of_one_prompt_as_samples_of_one_question(select):
-    """A running id a row; each is sample 0 of its id, and none is a duplicate of another."""
-    lines = [{**one, "id": f"row-{n}"} for n, one in enumerate(question("q1", ["7", "18", "18"]))]
-    for line in lines:
-        line["tokur"]["sample"] = 0
-    code, selected, err = select(lines)
-    assert (code, [(one["tokur"]["answer"], one["tokur"]["n"]) for one in selected]) == (0, [("18", 3)])
-    assert err[0] == "3 records have the prompt of another id: they count as samples of 1 question"
-
-
 def test_select_answers_that_could_not_be_compared_are_neither_right_nor_wrong(select, monkeypatch):
     monkeypatch.setattr(WorkerPool, "map", lambda self, requests: [None for _ in requests])
     lines = [{**line, "reference": "x^2 + 3x"} for line in question("q1", ["x(x+3)", "x(x+3)"])]

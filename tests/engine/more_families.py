@@ -6,46 +6,24 @@ import torch
 import transformers
 
 SMALL: dict[str, Any] = {
-    "vocab_size": 259,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 64,
-    "max_position_embeddings": 512,
-    "head_dim": 8,
-    "pad_token_id": 256,
-    "bos_token_id": 257,
+    "vocab_size": 259, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 64, "max_position_embeddings": 512, "head_dim": 8, "pad_token_id": 256, "bos_token_id": 257,
     "eos_token_id": 258,
-}
+}  # fmt: skip
 DECODER: dict[str, Any] = {
-    "vocab_size": 259,
-    "d_model": 32,
-    "hidden_size": 32,
-    "decoder_layers": 2,
-    "decoder_attention_heads": 4,
-    "decoder_ffn_dim": 64,
-    "max_position_embeddings": 512,
-    "pad_token_id": 256,
-    "is_decoder": True,
+    "vocab_size": 259, "d_model": 32, "hidden_size": 32, "decoder_layers": 2, "decoder_attention_heads": 4,
+    "decoder_ffn_dim": 64, "max_position_embeddings": 512, "pad_token_id": 256, "is_decoder": True,
     "is_encoder_decoder": False,
-}
+}  # fmt: skip
 EXPERTS = {
-    "num_experts": 4,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 16,
-    "shared_expert_intermediate_size": 16,
-}
+    "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16,
+}  # fmt: skip
 DELTA = {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
 HYBRID = SMALL | DELTA | {"layer_types": ["linear_attention", "full_attention"]}
 TOWER = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "image_size": 28,
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "image_size": 28,
     "patch_size": 14,
-}
+}  # fmt: skip
 GEMMA = SMALL | {"query_pre_attn_scalar": 8, "sliding_window": 64}
 
 LLAMA = SMALL | {"model_type": "llama"}
@@ -57,14 +35,9 @@ CLIP = TOWER | {"model_type": "clip_vision_model", "projection_dim": 32}
 PIXTRAL = TOWER | {"model_type": "pixtral", "head_dim": 8}
 
 STATES = {
-    "mamba_n_heads": 4,
-    "mamba_d_head": 16,
-    "mamba_d_state": 8,
-    "mamba_n_groups": 1,
-    "mamba_d_conv": 4,
-    "mamba_expand": 2,
-    "mamba_chunk_size": 8,
-}
+    "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8, "mamba_n_groups": 1, "mamba_d_conv": 4,
+    "mamba_expand": 2, "mamba_chunk_size": 8,
+}  # fmt: skip
 OPENAI = {"vocab_size": 259, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512}
 LATENT = SMALL | {
     "num_key_value_heads": 4,

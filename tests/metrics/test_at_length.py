@@ -67,28 +67,6 @@ def test_records_of_one_length_are_in_one_stratum_and_the_strata_are_of_about_eq
     assert length_strata(np.full(9, 7.0)).tolist() == [0] * 9
 
 
-def test_its_intervals_and_differences_are_those_of_resampled_questions():
-    generator = np.random.default_rng(2)
-    question = np.repeat(np.arange(20), 4)
-    length = generator.integers(5, 60, 80).astype(float)
-    label = (generator.random(80) < 0.4).astype(float)
-    scores = {name: (generator.normal(size=80) + label).round(1) for name in ("one", "other")}
-    found = evaluate_scores(scores, label, Plan(60, 3, baselines=("other",)), cluster=question, length=length).scores
-    stratum = [fifth(t, length) for t in length]
-    again, drawn = np.random.default_rng(3), []
-    for _ in range(60):
-        picked = np.concatenate([np.flatnonzero(question == q) for q in again.integers(0, 20, 20, dtype=np.int32)])
-        parts = [np.array(stratum)[picked].tolist()] * 2
-        one, other = (counted(scores[name][picked], label[picked], of) for name, of in zip(scores, parts, strict=True))
-        drawn.append((one, one - other))
-    of_one, apart = np.array(drawn).T
-    metric, difference = found["one"].metrics["auroc_at_length"], found["one"].differences["other"]["auroc_at_length"]
-    assert [metric.low, metric.high] == pytest.approx(np.quantile(of_one, [0.025, 0.975]).tolist())
-    assert [difference.low, difference.high] == pytest.approx(np.quantile(apart, [0.025, 0.975]).tolist())
-    own, baseline = (counted(scores[name], label, stratum) for name in scores)
-    assert difference.value == pytest.approx(own - baseline)
-
-
 @pytest.mark.parametrize(
     ("label", "length", "reason"),
     [

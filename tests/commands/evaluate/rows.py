@@ -1,7 +1,5 @@
 """Rows to evaluate."""
 
-import itertools
-
 import numpy as np
 
 
@@ -16,19 +14,6 @@ def many(count=200, seed=0, names=("eu", "ll"), **fields):
         correct = bool(rng.random() < 0.4)
         scores = {name: round(rng.normal((1 if name == "ll" else -1) * correct, 1), 1) for name in names}
         yield {"id": f"q{number}", "correct": correct, **fields, "tokur": {"schema": 1, "scores": scores}}
-
-
-STEPS = ("First, 2 + 2 = 4. ", "So 4 x 3 = 13. ", "The answer is 13.")
-
-
-def of_steps(number, steps, answer="13", **fields):
-    """A scored response of three steps, one token each; ``eu`` is their sum."""
-    ends = list(itertools.accumulate(len(step) for step in STEPS))
-    offsets = [[start, end] for start, end in zip([0, *ends], ends, strict=False)]
-    tokens = {"offsets": offsets, "eu": list(steps), "logprob": [-value for value in steps]}
-    scores = {"eu": sum(steps), "ll": -sum(steps) / 3, "neg_length": -3}
-    text = "".join(STEPS).replace("answer is 13", f"answer is {answer}")
-    return {"id": f"q{number}", "response": text, **fields, "tokur": {"tokens": tokens, "scores": scores}}
 
 
 RUN = {

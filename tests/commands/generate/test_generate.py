@@ -4,7 +4,6 @@ import pytest
 
 from tests.helpers import parsed, questions, write_lines
 from tests.tiny import tiny_model_folder, tiny_tokenizer
-from tokur_cli.commands.shared import digests
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.records.errors import TokurError
 
@@ -139,15 +138,3 @@ def test_generate_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_fo
     out.write_bytes(out.read_bytes()[:-50])
     assert run_tokur(*command, "--resume")[0] == 0
     assert parsed(out.read_text()) == made
-
-
-def test_generate_with_scores_reads_the_files_of_a_model_for_their_digest_once(
-    run_tokur, tiny_folder, tmp_path, monkeypatch
-):
-    asked, digest = [], digests.model_digest
-    monkeypatch.setattr(digests, "model_digest", lambda name: asked.append(name) or digest(name))
-    path = write_lines(tmp_path / "in.jsonl", [{"question": "Why?"}])
-    code, out, _ = run_tokur("generate", path, "-m", tiny_folder, "--score", "--max-new-tokens", 3)
-    assert (code, asked) == (0, [str(tiny_folder)])
-    tokur = parsed(out)[0]["tokur"]
-    assert tokur["generation"]["model_digest"] == tokur["run"]["model_digest"]

@@ -11,14 +11,9 @@ from tests.tiny import VOCABULARY_SIZE, tiny_tokenizer
 LONGEST = 64
 PAD, START, END = 256, 257, 258
 SIZES: dict[str, Any] = {
-    "vocab_size": VOCABULARY_SIZE,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "max_position_embeddings": LONGEST,
-    "pad_token_id": PAD,
-}
+    "vocab_size": VOCABULARY_SIZE, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "intermediate_size": 64, "max_position_embeddings": LONGEST, "pad_token_id": PAD,
+}  # fmt: skip
 DEBERTA = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_biased_input": False}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("BertConfig", SIZES),
