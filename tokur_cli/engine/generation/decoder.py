@@ -166,8 +166,10 @@ class Decoder:
         while self._rows or not self._exhausted or self._waiting:
             try:
                 yield from self._join(source)
-                if not all(row.done for row in self._rows):
-                    yield from self._step()
+                if not all(row.done for row in self._rows):  # rows that have ended run along until they are evicted
+                    ids = [max(0, row.ids[-1]) for row in self._rows]
+                    logits = self._cache.step(ids, [len(row.ids) - 1 for row in self._rows])
+                    yield from self._add_tokens(self._rows, logits)
                 elif not self._rows and not self._exhausted:
                     yield None
                 continue
@@ -314,12 +316,6 @@ class Decoder:
                 for row in itertools.islice(rows, samples):
                     row.prompt = text if row.request.step is not None else None
         return torch.cat(logits, dim=1)
-
-    def _step(self) -> Iterator[Result]:
-        """Generate one token per row; rows that have ended run along until they are evicted."""
-        ids = [max(0, row.ids[-1]) for row in self._rows]
-        logits = self._cache.step(ids, [len(row.ids) - 1 for row in self._rows])
-        yield from self._add_tokens(self._rows, logits)
 
     def _add_tokens(self, rows: list[_Row], logits: Tensor) -> Iterator[Result]:
         """Choose tokens for these rows, the batch's last ones, from logits (W, R, V)."""

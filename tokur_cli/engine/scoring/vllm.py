@@ -2,8 +2,8 @@
 
 vLLM's pooling runner gives the state after the last norm at every position. What follows (the model's head with its
 scalings and soft caps, the vocabulary's reductions) is ``Scorer``'s, with the head of the checkpoint. The layers are
-left on disk, or, where they are quantised, let go of before vLLM starts: the posterior's basis has been computed from
-them, and a few tokens for comparison.
+left on disk, or, where they are quantised, loaded, and let go of before vLLM starts: the posterior's basis has been
+computed from them, and a few tokens for comparison.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from tokur_cli.engine.forward.probe import distance
 from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.model.place import drop_layers
-from tokur_cli.engine.model.quantised import is_quantised
 from tokur_cli.engine.model.vllm import VllmResources, prepare_vllm, start_vllm
 from tokur_cli.engine.output import Silenced
 from tokur_cli.engine.posterior.lora import save_adapter
@@ -77,11 +76,14 @@ class VllmScorer(Scorer):
             self._folder = tempfile.TemporaryDirectory(prefix="tokur-draws-")
             with self._silenced():
                 self._adapters += _adapters(Path(self._folder.name), language_model, draws)
-        if is_quantised(language_model.model):  # whole, and soon in vLLM once more
-            drop_layers(language_model.model)
-            clear_device_cache()
+        drop_layers(language_model.model)  # whole where they are quantised, and soon in vLLM once more
+        clear_device_cache()
         with self._silenced():
-            settings = _pooling() | (_lora(draws) if draws else {})
+            from vllm.config import PoolerConfig
+
+            settings = _lora(draws) if draws else {}
+            pooler = PoolerConfig(task=_TASK, use_activation=False)  # gives hidden states as they are
+            settings |= {"runner": "pooling", "convert": "embed", "pooler_config": pooler}
             self._engine = start_vllm(language_model, resources, **settings)
         self._check(language_model.probe.tokens, reference)
 
@@ -110,7 +112,7 @@ class VllmScorer(Scorer):
                 self._engine.reset_prefix_cache()
                 # On a CPU, vLLM 0.32 takes rows without an adapter, where they stand beside others, for those of the
                 # last one: the mean weights are asked for apart, and last, so that _check would see it where they are
-                drawn = self._rows(responses, adapters[1:]) if len(adapters) > 1 else []
+                drawn = self._rows(responses, adapters[1:])
                 rows = [*self._rows(responses, adapters[:1]), *drawn]
         except Exception as error:
             if isinstance(error, TokurError) or is_out_of_memory(error):
@@ -193,14 +195,6 @@ class VllmScorer(Scorer):
             f"{self.name} ({self.model.config.model_type}): {what}; scoring with this family isn't supported by "
             f"--backend vllm (vLLM {vllm.__version__}): leave the option out"
         )
-
-
-def _pooling() -> dict[str, Any]:
-    """Return the settings under which vLLM gives hidden states as they are."""
-    from vllm.config import PoolerConfig
-
-    pooler = PoolerConfig(task=_TASK, use_activation=False)
-    return {"runner": "pooling", "convert": "embed", "pooler_config": pooler}
 
 
 def _lora(draws: Draws) -> dict[str, Any]:
