@@ -68,12 +68,3 @@ def test_text_alone_scores_like_the_exact_ids(run_tokur, tmp_path):
     for exact, text in zip(*both, strict=True):
         assert text["tokur"]["tokens"]["offsets"] == exact["tokur"]["tokens"]["offsets"]
         assert text["tokur"]["scores"] == pytest.approx(exact["tokur"]["scores"], rel=1e-3, abs=1e-5)
-
-
-def test_the_model_without_perturbation_is_certain_of_itself(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "in.jsonl", sample_lines("responses.jsonl", 3))
-    _, out, _ = run_tokur("score", path, "--sigma", "0", "--dtype", "float32")
-    for record in parsed(out):
-        tokens = record["tokur"]["tokens"]
-        assert max(tokens["eu"]) < 1e-5
-        assert tokens["tu"] == pytest.approx(tokens["entropy"], abs=1e-4)

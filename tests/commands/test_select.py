@@ -1,5 +1,3 @@
-import math
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -38,22 +36,6 @@ def select(run_tokur, tmp_path):
         return code, parsed(out), err.replace("tokur select: ", "").splitlines()
 
     return run
-
-
-def test_select_methods_and_weights_by_hand(select):
-    lines = question("q1", ["1", "2", "2", "3"], scores=[0.25, 0.5, 1.0, 8.0])
-
-    def outcome(*options):
-        code, selected, _ = select(lines, "--keep", "75%", *options)
-        assert code == 0
-        tokur = selected[0]["tokur"]
-        return tokur["answer"], tokur["weight"], [one["weight"] for one in tokur["runners_up"]]
-
-    assert outcome("--method", "maj") == ("2", 2.0, [1.0])
-    assert outcome("--method", "bon") == ("1", 1.0, [0.0])
-    assert outcome("--method", "wbon", "--weight", "rank") == ("1", 3.0, [3.0])
-    total = math.fsum([math.exp(-0.25), math.exp(-0.75)])
-    assert outcome("--method", "wbon") == outcome("--method", "wbon", "--weight", "exp") == ("2", total, [1.0])
 
 
 rows = st.lists(

@@ -3,11 +3,6 @@
 import io
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -147,26 +142,6 @@ def test_open_output_is_written_by_one_run(tmp_path):
             assert (tmp_path / "out-b").read_bytes() == b'{"a":1}\n'
 
 
-@pytest.mark.parametrize("before", [None, b"old\n"])
-def test_open_output_whole_is_the_old_file_until_the_end(before, tmp_path):
-    out, link = tmp_path / "out", tmp_path / "link"
-    link.symlink_to(out)
-    if before is not None:
-        out.write_bytes(before)
-        out.chmod(0o640)
-    with pytest.raises(KeyboardInterrupt), open_output(str(link), force=True, whole=True) as writer:  # noqa: PT012
-        writer.write(RECORD)
-        raise KeyboardInterrupt
-    assert (out.read_bytes() if out.exists() else None) == before
-    with open_output(str(link), force=True, whole=True) as writer:
-        writer.write(RECORD)
-        assert (out.read_bytes() if out.exists() else None) == before
-    assert out.read_bytes() == b'{"a":1}\n'
-    assert link.is_symlink()
-    assert before is None or out.stat().st_mode & 0o777 == 0o640
-    assert sorted(os.listdir(tmp_path)) == ["link", "out"]
-
-
 def test_open_output_names_the_file_where_the_disk_is_full(tmp_path):
     import resource
 
@@ -203,49 +178,3 @@ def test_writer_leaves_whole_lines_whenever_ctrl_c_comes(interrupted):
     with pytest.raises(KeyboardInterrupt), open_output(None, standard_output=stream) as writer:
         writer.write(RECORD)
     assert stream.getvalue() == b'{"a":1}\n'
-
-
-WORKER = """
-import sys
-from tokur_cli.records.errors import RecordError
-from tokur_cli.records.reader import read_records
-from tokur_cli.records.writer import Continuation, open_output
-
-source, out = sys.argv[1:]
-run = {"seed": 0}
-print("ready", flush=True)
-with open_output(out, resume=True, resuming=Continuation(lambda _: run, lambda tokur: tokur["run"])) as writer:
-    for record in read_records(source):
-        if isinstance(record, RecordError) or writer.already_written(record):
-            continue
-        record.set("tokur", {"schema": 1, "run": run, "tokens": {"tu": [record.get("n") / 3] * 500}})
-        writer.write(record)
-"""
-
-
-@pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")
-def test_resume_after_kills_at_random_moments_loses_and_doubles_nothing(tmp_path):
-    source, whole, killed = (tmp_path / name for name in ("in.jsonl", "whole", "killed"))
-    rows = ("broken" if n % 50 == 7 else json.dumps({"n": n % 5, "r": "r" * (n % 3)}) for n in range(1500))
-    source.write_text("".join(row + "\n" for row in rows))
-    worker = [sys.executable, "-c", WORKER, str(source)]
-    subprocess.run([*worker, str(whole)], check=True, stdout=subprocess.DEVNULL)
-    expected = whole.read_bytes()
-    killed.touch()
-    chance = random.Random(0)
-    sizes = []
-    for kill in range(5):
-        # by a chosen size of the file rather than by the clock, so that slow machines test the same
-        target = chance.uniform(kill / 5, (kill + 1) / 5) * 0.9 * len(expected)
-        run = subprocess.Popen([*worker, str(killed)], stdout=subprocess.PIPE)
-        run.stdout.readline()
-        while killed.stat().st_size < target and run.poll() is None:
-            time.sleep(0.0002)
-        run.send_signal(signal.SIGKILL)
-        run.wait()
-        run.stdout.close()
-        sizes.append(killed.stat().st_size)
-        assert expected.startswith(killed.read_bytes())
-    assert len({size for size in sizes if 0 < size < len(expected)}) > 1
-    subprocess.run([*worker, str(killed)], check=True, stdout=subprocess.DEVNULL)
-    assert killed.read_bytes() == expected

@@ -2,7 +2,6 @@
 
 import json
 import math
-import random
 import traceback
 
 import numpy as np
@@ -52,24 +51,6 @@ def test_scored_records_keep_their_fields_and_order_and_add_one_key(run_tokur, t
                 "chat_template_digest": content_digest(CHAT_TEMPLATE),
             },
         }  # fmt: skip
-
-
-@pytest.mark.parametrize("sampling", ["stepwise", "shared", "joint"])
-def test_score_order_and_batches_do_not_change_the_numbers(run_tokur, tiny_folder, tmp_path, sampling):
-    given = list(records(30))
-    shuffled = random.Random(1).sample(given, len(given))
-    results = []
-    for rows, budget in ((given, 10**6), (shuffled, 10**6), (given, 1)):
-        path = write_lines(tmp_path / "in.jsonl", rows)
-        options = ["--sampling", sampling, "--batch-tokens", budget, "--dtype", "float32"]
-        code, out, _ = run_tokur("score", path, "-m", tiny_folder, *options)
-        assert code == 0
-        results.append({record["id"]: record["tokur"] for record in parsed(out)})
-        assert [record["id"] for record in parsed(out)] == [row["id"] for row in rows]
-    for other in results[1:]:
-        for name, tokur in results[0].items():
-            for quantity in ("logprob", "tu", "au", "eu"):
-                assert other[name]["tokens"][quantity] == pytest.approx(tokur["tokens"][quantity], abs=1e-5, rel=1e-5)
 
 
 def test_score_exact_ids_are_scored_as_they_are(run_tokur, tiny_folder, tmp_path):

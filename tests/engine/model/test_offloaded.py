@@ -3,7 +3,6 @@
 import pytest
 
 from tests.engine.loading import load, save_adapter
-from tests.helpers import parsed, records, write_lines
 from tests.tiny import quieten, tiny_model, tiny_tokenizer
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.posterior.basis import weight_digest
@@ -50,27 +49,6 @@ def test_score_numbers_are_those_of_the_model_that_is_in_memory(share, dtype, fo
     for name, values in results[0].items():
         assert results[1][name] == pytest.approx(values, abs=1e-4 if dtype == "float32" else 0.2), name
     assert bytes_in_memory(divided.model) <= limit, "nothing that was fetched stays"
-
-
-def test_commands_take_a_model_that_is_larger_than_what_they_may_hold(run_tokur, folder, tmp_path, caplog):
-    responses = write_lines(tmp_path / "responses.jsonl", records(5))
-    options = ("-m", folder, "--dtype", "float32")
-    divided = (
-        *options,
-        "--set",
-        f"offload_dir={tmp_path / 'weights'}",
-        "--set",
-        "weights_memory=0.00002",
-    )  # 21 kB of 125
-    scored = [parsed(run_tokur("score", responses, *asked)[1]) for asked in (options, divided)]
-    for whole, other in zip(*scored, strict=True):
-        assert other["tokur"]["run"] == whole["tokur"]["run"]
-        assert other["tokur"]["scores"] == pytest.approx(whole["tokur"]["scores"], rel=1e-3, abs=1e-5)
-    code, generated, err = run_tokur("generate", responses, *divided, "--max-new-tokens", 8)
-    assert (code, err) == (0, "")
-    _, expected, _ = run_tokur("generate", responses, *options, "--max-new-tokens", 8)
-    assert generated == expected
-    assert not caplog.records, "which would be shown on standard error"
 
 
 def test_merge_adapter_refuses_weights_on_disk(folder, tmp_path):
