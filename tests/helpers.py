@@ -10,8 +10,10 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import jsonlines
@@ -94,3 +96,15 @@ def jaccard(one: str, other: str) -> float:
     """Return the share of the words of either text that both have."""
     words, others = set(one.lower().split()), set(other.lower().split())
     return len(words & others) / len(words | others) if words | others else 1.0
+
+
+def install_vllm(monkeypatch: Any, load: Callable[..., Any], *modules: str) -> None:
+    """Have a stand-in for vLLM be imported, on a CPU, whose class ``LLM`` is ``load``."""
+    for name in ("vllm", "vllm.platforms", *modules):
+        module = ModuleType(name)
+        module.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, module)
+    vars(sys.modules["vllm"]).update(LLM=load, __version__="0")
+    vars(sys.modules["vllm.platforms"]).update(current_platform=SimpleNamespace(is_cpu=lambda: True))
+    for name in ("VLLM_LOGGING_STREAM", "VLLM_ENABLE_V1_MULTIPROCESSING"):
+        monkeypatch.setenv(name, "as the user has it")

@@ -5,12 +5,12 @@ The real one is run by ``tests/commands/generate/test_generate_vllm.py`` where i
 
 import itertools
 import sys
-from importlib.machinery import ModuleSpec
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 
 from tests.engine.generation.plain import text_of
+from tests.helpers import install_vllm
 from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
@@ -53,15 +53,8 @@ def vllm(monkeypatch):
         engine.settings = settings
         return SimpleNamespace(llm_engine=engine)
 
-    modules = {"vllm": ModuleType("vllm"), "vllm.platforms": ModuleType("vllm.platforms")}
-    for name, module in modules.items():
-        module.__spec__ = ModuleSpec(name, None)
-        monkeypatch.setitem(sys.modules, name, module)
-    modules["vllm"].LLM = load
-    modules["vllm"].SamplingParams = SimpleNamespace
-    modules["vllm.platforms"].current_platform = SimpleNamespace(is_cpu=lambda: True)
-    for name in ("VLLM_LOGGING_STREAM", "VLLM_ENABLE_V1_MULTIPROCESSING"):
-        monkeypatch.setenv(name, "as the user has it")
+    install_vllm(monkeypatch, load)
+    sys.modules["vllm"].SamplingParams = SimpleNamespace
     return engine
 
 

@@ -5,14 +5,14 @@ import itertools
 import json
 import subprocess
 import sys
-from importlib.machinery import ModuleSpec
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.helpers import install_vllm
 from tests.tiny import tiny_model_folder
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model.load import load_language_model
@@ -82,11 +82,6 @@ class StandIn:
 @pytest.fixture
 def vllm(monkeypatch):
     """The stand-in as the module ``vllm``; what its engine is and does can be changed before it starts."""
-    names = ("vllm", "vllm.config", "vllm.lora", "vllm.lora.request", "vllm.platforms")
-    modules = {name: ModuleType(name) for name in names}
-    for name, module in modules.items():
-        module.__spec__ = ModuleSpec(name, None)
-        monkeypatch.setitem(sys.modules, name, module)
     started = SimpleNamespace(spoiled=lambda states, adapter: states)
 
     def start(**settings):
@@ -94,12 +89,10 @@ def vllm(monkeypatch):
         started.engine.spoiled = started.spoiled
         return started.engine
 
-    modules["vllm"].LLM, modules["vllm"].__version__ = start, "0"
+    install_vllm(monkeypatch, start, "vllm.config", "vllm.lora", "vllm.lora.request")
+    modules = sys.modules
     modules["vllm"].PoolingParams = modules["vllm.config"].PoolerConfig = SimpleNamespace
     modules["vllm.lora.request"].LoRARequest = lambda name, number, path: SimpleNamespace(number=number, path=path)
-    modules["vllm.platforms"].current_platform = SimpleNamespace(is_cpu=lambda: True)
-    for name in ("VLLM_LOGGING_STREAM", "VLLM_ENABLE_V1_MULTIPROCESSING"):
-        monkeypatch.setenv(name, "as the user has it")
     return started
 
 
