@@ -127,29 +127,20 @@ TEXTS = ["It is 4.", "It is 5."]
 
 
 @pytest.mark.parametrize(
-    "samples",
+    ("row", "reference"),
     [
-        {"samples": TEXTS},
-        {"generations": [[text] for text in TEXTS]},
-        {"completions": [{"content": text} for text in TEXTS]},
-        {"choices": [{"index": n, "message": {"role": "assistant", "content": t}} for n, t in enumerate(TEXTS)]},
-        {"response_1": TEXTS[0], "response_2": TEXTS[1]},
+        ({"question": "2+2?", "answer": "So.\n#### 4", "samples": TEXTS}, ["4"]),
+        ({"Body": "", "Question": "2+2?", "Answer": 4.0, "generations": [[text] for text in TEXTS]}, ["4"]),
+        ({"messages": ASKED, "gold": "7", "completions": [{"content": text} for text in TEXTS]}, ["7"]),
+        ({"question": "2+2?", "choices": [{"message": {"content": text}} for text in TEXTS]}, []),
+        ({"question": "2+2?", "answer": "#### 4", "response_1": TEXTS[0], "response_2": TEXTS[1]}, ["4"]),
     ],
 )
-@pytest.mark.parametrize(
-    ("question", "reference"),
-    [
-        ({"question": "2+2?", "answer": "So.\n#### 4"}, ["4"]),
-        ({"Body": "", "Question": "2+2?", "Answer": 4.0}, ["4"]),
-        ({"messages": [{"role": "user", "content": "2+2?"}], "gold": "4"}, ["4"]),
-        ({"question": "2+2?"}, []),
-    ],
-)
-def test_split_makes_a_list_of_samples_as_many_responses(tmp_path, samples, question, reference):
-    row = question | samples | {"id": 1.0, "score": [1, 0], "level": [1, 2]}
+def test_split_makes_a_list_of_samples_as_many_responses(tmp_path, row, reference):
+    row |= {"id": 1.0, "score": [1, 0], "level": [1, 2]}
     records = read_rows(tmp_path, row)
     facts = [(r.response, r.sample, r.references, r.get("correct"), r.get("level")) for r in records]
-    verdicts = [None, None] if "response_1" in samples else [True, False]
+    verdicts = [None, None] if "response_1" in row else [True, False]
     assert facts == [(text, n, reference, verdicts[n], [1, 2]) for n, text in enumerate(TEXTS)]
     assert {(record.id, repr(record.prompt)) for record in records} == {("1", repr(records[0].prompt))}
     (whole,) = read_rows(tmp_path, row, whole=True)
@@ -169,14 +160,12 @@ def test_split_leaves_a_row_with_its_own_response_and_reads_a_list_that_is_named
 @pytest.mark.parametrize(
     ("fields", "references"),
     [
-        ({"answer": "7", "gt": 70}, ["70"]),
-        ({"target": 70.0}, ["70"]),
+        ({"answer": "7", "gt": 70.0}, ["70"]),
         ({"gold_answer": ["70", "seventy"]}, ["70", "seventy"]),
         ({"solution": r"So \boxed{70}"}, [r"So \boxed{70}"]),
         ({"solution": "It is seventy."}, []),
         ({"reference": "1", "answer": "2"}, ["1"]),
         ({"label": "correct"}, []),
-        ({"label": 1}, []),
         ({"answer": {"value": "James Joyce", "aliases": ["Joyce", "James Joyce"]}}, ["James Joyce", "Joyce"]),
         ({"answer": {"text": ["Joyce"], "answer_start": [3]}}, []),
     ],

@@ -70,15 +70,13 @@ def read_records(
     if requests == path == STDIN:
         raise UsageError("records and --requests cannot both be read from standard input")
 
+    def count_rows() -> int | None:
+        return sum(1 for _ in read_rows(path, max_line)) if path != STDIN and is_regular_file(path) else None
+
     given = Given(filter=filter, samples=mapping.response, whole=whole)
     if requests is not None:
-        is_known = path != STDIN and is_regular_file(path)
-        given = replace(
-            given,
-            requests=read_records(requests, max_line=max_line),
-            requests_name=display_name(requests),
-            rows=sum(1 for _ in read_rows(path, max_line)) if is_known else None,
-        )
+        asked = read_records(requests, max_line=max_line)
+        given = replace(given, requests=asked, requests_name=display_name(requests), count_rows=count_rows)
     return _adapted(read_rows(path, max_line, note), display_name(path), FORMATS.get(format), mapping, given, note)
 
 

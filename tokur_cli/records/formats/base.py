@@ -23,7 +23,7 @@ class Given:
     Attributes:
         requests: the records of the file that holds the requests, in whatever format they are.
         requests_name: the name of that file.
-        rows: where there are requests, how many rows there are; None where that cannot be known beforehand.
+        count_rows: returns how many rows there are; None where that cannot be known beforehand.
         filter: which of a response's rows is read, where each filter wrote one.
         samples: the path of the list of samples that ``--response-field`` names.
         whole: whether a row of several samples is one record, its question.
@@ -32,7 +32,7 @@ class Given:
 
     requests: Items | None = None
     requests_name: str = ""
-    rows: int | None = None
+    count_rows: Callable[[], int | None] = lambda: None
     filter: str | None = None
     samples: str | None = None
     whole: bool = False

@@ -289,11 +289,11 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
     """Join answers with their requests: by id in a batch, else with their own, or with the one in the same position."""
     first = next(rows)
     is_batch = isinstance(first, Record) and "custom_id" in first.fields
-    requests = _requests_of(given, is_batch)
+    requests, in_order = _requests_of(given, is_batch), given.requests is not None and not is_batch
     samples: Counter[bytes] = Counter()  # of each question so far
 
     def check_count(rows: int | None) -> None:
-        if given.requests is not None and not is_batch and rows not in (None, len(requests)):
+        if rows not in (None, len(requests)):
             raise TokurError(
                 f"{given.requests_name}: holds {len(requests):,} requests, but there are {rows:,} completions: the two "
                 "are joined in their order"
@@ -324,11 +324,13 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
             yield record
             samples[digest] += 1
 
-    check_count(given.rows)
+    if in_order:
+        check_count(given.count_rows())
     number = 0
     for number, row in enumerate(chain([first], rows), given.before + 1):
         yield from each(iter([row]), COMPLETIONS.name, partial(adapt, number=number))
-    check_count(number)
+    if in_order:
+        check_count(number)
 
 
 def _unwrapped(fields: Fields) -> tuple[str, Body]:
