@@ -10,6 +10,7 @@ from tests.records.reading import DATA, message_of, read, read_row, read_rows, z
 from tokur_cli.answers.grading import label_of
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.formats import FORMATS, recognise
+from tokur_cli.records.formats.logprobs import logged_logprobs
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.prompt import Prompt
 from tokur_cli.records.reader import read_records
@@ -276,6 +277,13 @@ def test_completions_of_every_server_bring_log_probabilities(run_tokur, tmp_path
     assert scored["tokur"]["tokens"]["logprob"] == pytest.approx([p for _, p in TOKENS])
     assert scored["tokur"]["tokens"]["offsets"] == [[0, 3], [3, 7], [7, 13]]
     assert scored["tokur"]["finish_reason"] == "length"
+
+
+def test_logged_logprobs_are_found_behind_what_the_record_was_given(tmp_path):
+    body = {"choices": [{"message": {"content": "The sum is 7."}, "logprobs": {"content": LISTED}}]}
+    row = {"custom_id": "a", "n": "q-7", "response": {"body": body}, "error": None}
+    record = read_row(tmp_path, row, mapping=FieldMapping(id="n"))
+    assert [token.logprob for token in logged_logprobs(record)] == [number for _, number in TOKENS]
 
 
 def test_completions_are_joined_in_order_and_bad_rows_keep_their_places(tmp_path, monkeypatch):

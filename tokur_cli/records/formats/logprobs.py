@@ -12,11 +12,11 @@ from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import is_bytes
 from tokur_cli.records.record import Record
 
-_PLACES = (
+_PLACES = (  # in a record, or in the source that keeps what its fields were
     "logprobs",
     "choices.0.logprobs",  # of a saved answer
-    "source.response.body.choices.0.logprobs",  # of a batch
-    "source.response.choices.0.logprobs",  # of a logged call
+    "response.body.choices.0.logprobs",  # of a batch
+    "response.choices.0.logprobs",  # of a logged call
     "output.choices.0.logprobs",  # of Inspect
 )
 _TOKEN_ID = re.compile(r"token_id:(\d+)")  # as vLLM writes tokens with return_tokens_as_token_ids
@@ -107,9 +107,12 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
 
 
 def _find(record: Record) -> tuple[str, Any]:
-    for place in _PLACES:
-        if (value := find_value(record.fields, place)) is not None:
-            return place, value
+    fields, before = record.fields, ""
+    while isinstance(fields, dict):
+        for place in _PLACES:
+            if (value := find_value(fields, place)) is not None:
+                return before + place, value
+        fields, before = fields.get("source"), f"{before}source."
     raise record.error(
         'has no "logprobs": ask the service for them ("logprobs": true, "top_logprobs": 20), or leave out '
         "--from-logprobs to score with a model"
