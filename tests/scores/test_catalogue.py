@@ -125,6 +125,7 @@ def test_a_score_of_one_quantity_is_spoken_for_by_its_aggregate():
 
 def test_scores_are_chosen_in_the_catalogues_order():
     assert [score.name for score in choose_scores("ll, eu")] == ["eu", "ll"]
+    assert not CATALOGUE["ll_min"].default
     assert choose_scores("all") == list(CATALOGUE.values())
     assert choose_scores(None) == choose_scores("default") == [score for score in CATALOGUE.values() if score.default]
     assert [score.name for score in choose_scores("p_true, default")] == [

@@ -22,6 +22,7 @@ def test_certificate_answers_what_is_better_than_its_threshold_and_ties_by_the_t
     assert [certificate(threshold=None).answers(value, "q") for value in (9.0, None)] == [True, False]
     for key in keys[:50]:
         assert certificate().answers(0.5, key) == (tie_break_of(key) > 0.5)
+        assert not certificate(tie_break=tie_break_of(key)).answers(0.5, key), "what the threshold is of"
     drawn = np.sort([tie_break_of(key) for key in keys])
     assert np.abs(drawn - np.arange(2000) / 2000).max() < 0.05  # uniform
 
