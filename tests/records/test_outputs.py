@@ -2,10 +2,7 @@
 
 import os
 import shutil
-import signal
 import subprocess
-import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -149,16 +146,3 @@ def test_writing_whole_keeps_the_old_file_until_the_end(before, tmp_path):
         file.seek(0, os.SEEK_END)
         file.write(b"more\n")
     assert (tmp_path / "open").read_bytes() == b"page\nmore\n"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")
-def test_replacing_removes_what_a_kill_left_after_a_day(tmp_path):
-    code = "import os; from pathlib import Path; from tokur_cli.records.outputs import replacing\n"
-    code += "with replacing(Path('file')) as new: new.write_text('a piece'); os.kill(os.getpid(), 9)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == -signal.SIGKILL
-    for age, names in ((0, 2), (90_000, 1)):
-        (left,) = tmp_path.glob(".unfinished-*")
-        os.utime(left, (time.time() - age, time.time() - age))
-        with replacing(tmp_path / "file") as new:
-            new.write_text("whole")
-        assert len(os.listdir(tmp_path)) == names

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import shutil
 import stat
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -20,7 +18,6 @@ from tokur_cli.records.streams import STDIN, display_name
 
 STANDARD_OUTPUT = "standard output"
 _PICTURES = (".html", ".htm", ".svg", ".pdf", ".png")
-_DAY = 86_400.0  # seconds; nobody makes one file or folder for so long
 
 
 # --- what may be written ---
@@ -167,24 +164,16 @@ def replacing(target: Path) -> Iterator[Path]:
     """Give the name of a file or a folder to make; when all went well, it takes the place of ``target`` as a whole.
 
     It is made in a folder beside its place, and nothing of it stays when something went wrong. A file keeps the
-    permissions of what was there; a folder takes the place of an empty one alone. What killed runs left there for the
-    same target is removed after a day.
+    permissions of what was there; a folder takes the place of an empty one alone.
 
     Raises:
         OSError: it cannot be written.
     """
     target = target.absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".unfinished-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
-    for left in target.parent.glob(f"{prefix}*"):
-        with suppress(OSError):  # done by now, or another user's
-            if time.time() - left.stat().st_mtime > _DAY:
-                shutil.rmtree(left)
-    scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
-    try:
-        yield scratch / "new"
+    with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=target.parent, ignore_cleanup_errors=True) as scratch:
+        new = Path(scratch, "new")
+        yield new
         if target.is_file():
-            shutil.copymode(target, scratch / "new")
-        (scratch / "new").replace(target)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+            shutil.copymode(target, new)
+        new.replace(target)
