@@ -95,11 +95,14 @@ def perturbed(draws: Draws | None, steps: Tensor | None = None) -> Iterator[None
         draws: the draws, if there are any; a batch must have (1 + M)·B rows in member-major order.
         steps: (B, L) decoding step of each position, as in ``Draws.coefficients``.
     """
+    if draws is None:
+        yield
+        return
     handles = []
     count = 0 if steps is None else int(steps.max()) + 1
     steps_on = cache(lambda device: None if steps is None else steps.to(device))  # a copy for each device, not layer
     try:
-        for matrix in draws.posterior.matrices if draws else ():
+        for matrix in draws.posterior.matrices:
             handles.append(matrix.module.register_forward_hook(partial(_add, draws, matrix, steps_on, count)))
         yield
     finally:

@@ -33,11 +33,11 @@ from transformers.utils.generic import ModelOutput
 from tokur_cli.engine.forward.batching import pad
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, run_body
 from tokur_cli.engine.forward.hooks import perturbed
+from tokur_cli.engine.forward.prefix_tree import MIN_SAVING
 from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.engine.scoring.scorer import Scorer
 
 _SPARE = 16  # columns: so many may come before the longest response, or an eighth of its length
-_LEAST_SAVING = 64  # positions: fewer are not worth a pass of their own
 # By name, since DummyLayer, which keeps nothing, is not in older versions
 _KNOWN = {"DynamicLayer", "LinearAttentionLayer", "LinearAttentionAndFullAttentionLayer", "DummyLayer"}
 
@@ -164,7 +164,7 @@ class KVCache:
         prompts = [text[: min(length, len(text) - 1)] for text, length in zip(texts, prompt_lengths, strict=True)]
         agreeing = itertools.takewhile(lambda ids: len(set(ids)) == 1, zip(*prompts, strict=False))
         common = sum(1 for _ in agreeing)  # tokens, which go through once
-        if (len(texts) - 1) * common >= _LEAST_SAVING and all(type(layer) is DynamicLayer for layer in cache.layers):
+        if (len(texts) - 1) * common >= MIN_SAVING and all(type(layer) is DynamicLayer for layer in cache.layers):
             self._run(cache, [texts[0][:common]], [common], 0)
             cache.batch_repeat_interleave(len(texts))
         else:

@@ -205,7 +205,8 @@ class _Distributions:
         if len(entropies) > 1:
             au = self._mean(entropies[1:])
             wanted = {f"eu_{estimator}", *on_demand}
-            further = {name: self._mean(compute()) for name, compute in self._beside_base.items() if name in wanted}
+            beside_base = {"eu_kl": self._divergences, "eu_fisher": self._fisher_terms}
+            further = {name: self._mean(compute()) for name, compute in beside_base.items() if name in wanted}
             eu = (self._mixture_entropy() - au).clamp(min=0) if estimator == "paper" else further[f"eu_{estimator}"]
             found |= {"tu": au + eu, "au": au, "eu": eu}
             found |= {name: values for name, values in further.items() if name in on_demand}
@@ -216,11 +217,6 @@ class _Distributions:
         mixture = self._mean(self._p[1:])
         entropy: Tensor = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
         return entropy
-
-    @property
-    def _beside_base(self) -> dict[str, Callable[[], Tensor]]:
-        """What sets each draw beside the mean weights: (M, n)."""
-        return {"eu_kl": self._divergences, "eu_fisher": self._fisher_terms}
 
     def _divergences(self) -> Tensor:
         """Return KL(p_0 ‖ p_m), (M, n)."""
