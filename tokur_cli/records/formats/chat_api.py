@@ -86,23 +86,27 @@ def read_choices(record: Record, body: Body, prompt: dict[str, Any], place: str 
 # --- layouts ---
 
 
-def _layout(body: Body) -> Callable[[Body], Body] | None:
-    """Return what turns an answer of a service into a chat completion; None where it is one, or no answer."""
+def _layout(body: Body) -> Callable[[], Body] | None:
+    """Return what gives an answer of a service as a chat completion; None where it is one, or no answer."""
     match body:
         case {"object": "response"} if "choices" not in body:
-            return _of_responses_api
-        case {"type": "message", "role": "assistant", "content": content} if dicts(content):
-            return _of_messages_api
-        case {"message": dict(), "done": _, "model": _}:
-            return _of_ollama
-        case {"completion_probabilities": _, "content": str()}:
-            return _of_llama_cpp
-        case {"meta_info": dict(), "text": str()}:
-            return _of_sglang
-        case {"details": dict(), "generated_text": str()}:
-            return _of_tgi
+            return partial(_of_responses_api, body)
+        case {"type": "message", "role": "assistant", "content": blocks} if dicts(blocks):
+            return partial(_of_messages_api, body, blocks)
+        case {"message": dict(said), "done": _, "model": model}:  # Ollama's chats
+            reason, tokens = body.get("done_reason"), body.get("logprobs")
+            return lambda: _completion(
+                said.get("content"), reason, tokens, model, reasoning_content=said.get("thinking")
+            )
+        case {"completion_probabilities": listed, "content": str(text)}:
+            return partial(_of_llama_cpp, body, text, dicts(listed))
+        case {"meta_info": dict(info), "text": str(text)}:
+            return partial(_of_sglang, info, text)
+        case {"details": dict(details), "generated_text": str(text)}:  # Hugging Face's Text Generation Inference
+            listed, tops, reason = (details.get(name) for name in ("tokens", "top_tokens", "finish_reason"))
+            return lambda: _completion(text, reason, _tokens(listed, tops))
         case {"candidates": [{"content": dict()}, *_]}:
-            return _of_gemini
+            return partial(_of_gemini, body)
     return None
 
 
@@ -152,48 +156,34 @@ def _of_responses_api(body: Body) -> Body:
     )
 
 
-def _of_messages_api(body: Body) -> Body:
+def _of_messages_api(body: Body, content: list[Any]) -> Body:
     """Anthropic's Messages API."""
-    blocks = [block for block in body["content"] if block["type"] != "tool_use"]
+    blocks = [block for block in content if block["type"] != "tool_use"]
     has_text = any(block["type"] not in ("thinking", "redacted_thinking") for block in blocks)
-    reason, model, calls = body.get("stop_reason"), body.get("model"), dicts(body["content"], "tool_use")
+    reason, model, calls = body.get("stop_reason"), body.get("model"), dicts(content, "tool_use")
     return _completion(blocks if has_text else None, reason, model=model, tool_calls=calls)
 
 
-def _of_ollama(body: Body) -> Body:
-    """Ollama's chats."""
-    message = body["message"]
-    reason, logprobs, model = (body.get(name) for name in ("done_reason", "logprobs", "model"))
-    return _completion(message.get("content"), reason, logprobs, model, reasoning_content=message.get("thinking"))
-
-
-def _of_llama_cpp(body: Body) -> Body:
+def _of_llama_cpp(body: Body, text: str, tokens: list[dict[str, Any]]) -> Body:
     """llama.cpp's own completions; before December 2024 it gave the probabilities of the likeliest alone."""
-    tokens = dicts(body["completion_probabilities"])
     if any("probs" in token for token in tokens):
         tokens = _tokens(tokens, [token.get("probs") for token in tokens])
         for token in tokens:
             own = (other["logprob"] for other in token["top_logprobs"] if other["token"] == token["token"])
             token["logprob"] = next(own, _NONE)
     stopped = (name for name in ("limit", "word", "eos") if body.get(f"stopped_{name}"))
-    return _completion(body["content"], body.get("stop_type") or next(stopped, None), tokens, body.get("model"))
+    return _completion(text, body.get("stop_type") or next(stopped, None), tokens, body.get("model"))
 
 
-def _of_sglang(body: Body) -> Body:
+def _of_sglang(info: dict[str, Any], text: str) -> Body:
     """SGLang's own generate."""
-    info, reason = body["meta_info"], body["meta_info"].get("finish_reason")
-    if isinstance(reason, dict):
-        is_string = reason.get("type") == "stop" and isinstance(reason.get("matched"), str)
-        reason = "stop_string" if is_string else reason.get("type")
+    match info.get("finish_reason"):
+        case {"type": "stop", "matched": str()}:
+            reason = "stop_string"
+        case {"type": reason} | reason:
+            pass
     tokens = _tokens(info.get("output_token_logprobs"), info.get("output_top_logprobs"))
-    return _completion(body["text"], reason, tokens if all(token["token"] is not None for token in tokens) else None)
-
-
-def _of_tgi(body: Body) -> Body:
-    """Hugging Face's Text Generation Inference."""
-    details = body["details"]
-    tokens = _tokens(details.get("tokens"), details.get("top_tokens"))
-    return _completion(body["generated_text"], details.get("finish_reason"), tokens)
+    return _completion(text, reason, tokens if all(token["token"] is not None for token in tokens) else None)
 
 
 def _of_gemini(body: Body) -> Body:
@@ -351,8 +341,8 @@ def _answer(row: Record) -> tuple[str, Body]:
     if status != 200 or (error and not body.get("choices")):
         code = f" with status {status}" if status != 200 else ""
         raise row.error(f"the request failed{code}: {_reason(error or body)}")
-    read = _layout(body)
-    return place, body if read is None else read(body)
+    converted = _layout(body)
+    return place, body if converted is None else converted()
 
 
 def _reason(error: Any) -> str:
