@@ -32,12 +32,13 @@ class FieldMapping:
         """
         values: dict[str, Any] = {}
         for name, path in vars(self).items():
+            if path is None:
+                continue
             try:
-                values |= {} if path is None else {name: value_at(record.fields, path)}
+                value = value_at(record.fields, path)
             except LookupError as error:
                 raise record.error(f'--{name}-field {path}: there is no "{error}"') from None
-        if "reference" in values:
-            values["reference"] = as_text(values["reference"])
+            values[name] = as_text(value) if name == "reference" else value
         if isinstance(values.get("question"), list):
             values["messages"] = values.pop("question")
         elif "question" in values and record.get("messages") is not None:

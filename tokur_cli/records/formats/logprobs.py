@@ -58,12 +58,12 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     """
     if choice.get("token_ids") is not None:
         return {"token_ids": choice["token_ids"]}
-    logprobs = choice.get("logprobs")
-    listed = (logprobs.get("content") or logprobs.get("tokens")) if isinstance(logprobs, dict) else None
-    if not isinstance(listed, list):
-        return {}
-    tokens = [token if isinstance(token, dict) else {"token": token} for token in listed]
-    if not tokens or not all(isinstance(token.get("token"), str) for token in tokens):
+    match choice.get("logprobs"):
+        case {"content": [_, *_] as listed} | {"tokens": [_, *_] as listed}:
+            tokens = [token if isinstance(token, dict) else {"token": token} for token in listed]
+        case _:
+            return {}
+    if not all(isinstance(token.get("token"), str) for token in tokens):
         return {}
     ids = [_TOKEN_ID.fullmatch(token["token"]) for token in tokens]
     if all(ids):
