@@ -11,17 +11,9 @@ from tokur_cli.records.mapping import as_text, find_value
 from tokur_cli.records.prompt import KNOWN, read_response
 from tokur_cli.records.record import SCHEMA, Record
 
-# Fields that may hold the responses to one question
-_SAMPLES = (
-    "samples",
-    "responses",
-    "outputs",
-    "completions",
-    "generations",
-    "resps",
-    "code",
-    "sampled_responses",
-    "choices",
+_SAMPLES = (  # the responses to one question
+    *("samples", "responses", "outputs", "completions", "generations", "resps", "code", "sampled_responses"),
+    "choices",  # of a chat service, not of a multiple choice
 )
 _REFERENCES = (  # beside a response; the ones that can mean nothing else first
     *("gold", "gold_answer", "ground_truth", "gt", "target", "expected", "expected_output", "expectedOutput"),

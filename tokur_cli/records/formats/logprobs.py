@@ -148,7 +148,7 @@ def _read(record: Record, what: str, row: dict[str, Any]) -> LoggedToken:
         if likeliest[0][0] < (min(others) if others else _LIKELIEST_OF_ALL):
             del likeliest[0]
     likeliest.sort(key=lambda pair: -pair[0])
-    numbers, texts = zip(*likeliest, strict=True) if likeliest else ((), ())
+    numbers, texts = tuple(number for number, _ in likeliest), tuple(text for _, text in likeliest)
     return LoggedToken(_text_of(row), logprob, numbers, texts)
 
 
