@@ -1,12 +1,16 @@
+import itertools
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 from tokur_cli.metrics import evaluation
 from tokur_cli.metrics.estimate import Estimate, over_runs
 from tokur_cli.metrics.evaluation import Plan, evaluate_scores
-from tokur_cli.metrics.ranking import acc_of, auroc, ranked
+from tokur_cli.metrics.ranking import acc_of, auroc, length_strata, ranked
 
 
 def _records(generator, count, shift, share=0.5):
@@ -161,3 +165,112 @@ def test_runs_are_counted_together_and_their_figures_averaged():
     assert both.scores["s"].differences["t"]["auroc"].value == pytest.approx(2 * np.mean(aurocs) - 1)
     assert (both.scores["s"].records, both.scores["s"].missing) == (42, 0)
     assert over_runs([good]) is good
+
+
+records = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan]),  # confidence
+        st.sampled_from([0.0, 1.0, math.nan]),  # label
+        st.one_of(st.integers(1, 12).map(float), st.just(math.nan)),  # length
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def fifth(length, lengths):
+    """The fifth that a length is in: how many of the four bounds lie below it.
+
+    A bound is the lowest length that at least one, two, three or four fifths of all do not exceed.
+    """
+    bounds = [
+        min(bound for bound in lengths if 5 * sum(other <= bound for other in lengths) >= part * len(lengths))
+        for part in range(1, 5)
+    ]
+    return sum(length > bound for bound in bounds)
+
+
+def counted(confidence, label, stratum):
+    """The share of the pairs of a right and a wrong record of one stratum in which the right one is more confident."""
+    won = pairs = 0.0
+    for c, y, s in zip(confidence, label, stratum, strict=True):
+        for other_c, other_y, other_s in zip(confidence, label, stratum, strict=True):
+            if y == 1 and other_y == 0 and s == other_s and s is not None:
+                pairs += 1
+                won += 1.0 if c > other_c else 0.5 if c == other_c else 0.0
+    return won / pairs if pairs else None
+
+
+@given(records)
+def test_it_is_the_share_of_the_pairs_within_fifths_of_the_length(rows):
+    confidence, label, length = zip(*rows, strict=True)
+    found = evaluate_scores({"s": confidence}, label, Plan(bootstrap=0), length=length).scores["s"]
+    lengths = [t for _, y, t in rows if not math.isnan(y) and not math.isnan(t)]
+    held = [row for row in rows if not math.isnan(row[0]) and not math.isnan(row[1])]
+    strata = [None if math.isnan(t) else fifth(t, lengths) for _, _, t in held]
+    expected = counted([c for c, _, _ in held], [y for _, y, _ in held], strata)
+    estimate = found.metrics["auroc_at_length"]
+    assert estimate.value == (None if expected is None else pytest.approx(expected))
+    assert (estimate.reason is None) == (expected is not None)
+
+
+def test_records_of_one_length_are_in_one_stratum_and_the_strata_are_of_about_equal_size():
+    generator = np.random.default_rng(0)
+    length = generator.integers(1, 400, 1000).astype(float)
+    stratum = length_strata(length)
+    assert all(len(set(stratum[length == value])) == 1 for value in set(length))
+    assert np.bincount(stratum) == pytest.approx(np.full(5, 200), abs=10)
+    assert length_strata(np.array([math.nan, 3.0, math.inf])).tolist() == [-1, 0, -1]
+    assert length_strata(np.full(9, 7.0)).tolist() == [0] * 9
+
+
+@pytest.mark.parametrize(
+    ("label", "length", "reason"),
+    [
+        ([1, 0, 1], [math.nan] * 3, "no record tells its length (neg_length)"),
+        ([1, 1, 1], [3, 4, 5], "all 3 records have the label 1"),
+        ([0.5, 0, 1], [3, 4, 5], "labels are graded, not correct or incorrect"),
+        ([1, 0, 0], [3, 40, 50], "no two records of similar length are correct and incorrect"),
+    ],
+)
+def test_where_it_is_not_defined_it_says_why(label, length, reason):
+    found = evaluate_scores({"s": [1.0, 2.0, 3.0]}, label, Plan(bootstrap=20), length=length).scores["s"]
+    assert (found.metrics["auroc_at_length"].value, found.metrics["auroc_at_length"].reason) == (None, reason)
+    assert "auroc_at_length" not in evaluate_scores({"s": [1.0, 2.0, 3.0]}, label, Plan()).scores["s"].metrics
+
+
+SPAN = st.tuples(st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan]), st.sampled_from([0.0, 1.0, math.nan]))
+
+
+def hit(spans, most):
+    """The share of all orders of the spans, least confident first, that have the first wrong one among the K first."""
+    wrong = next(place for place, (_, label) in enumerate(spans) if label == 0)
+    if math.isnan(spans[wrong][0]):
+        return 0.0
+    held = [place for place, (confidence, _) in enumerate(spans) if not math.isnan(confidence)]
+    orders = [
+        order
+        for order in itertools.permutations(held)
+        if all(spans[a][0] <= spans[b][0] for a, b in itertools.pairwise(order))
+    ]
+    return sum(wrong in order[:most] for order in orders) / len(orders)
+
+
+@given(st.lists(st.lists(SPAN, min_size=1, max_size=5), min_size=1, max_size=4))
+def test_hits_are_those_of_all_orders_and_within_is_the_auroc_of_each_response(responses):
+    confidence, label, response = zip(
+        *[(*span, place) for place, spans in enumerate(responses) for span in spans], strict=True
+    )
+    plan = Plan(bootstrap=0)
+    found = evaluate_scores({"eu": confidence}, label, plan, cluster=response, response=response)
+    metrics = found.scores["eu"].metrics
+    ranked = [spans for spans in responses if len(spans) > 1 and any(known == 0 for _, known in spans)]
+    for metric, most in (("hit1", 1), ("hit3", 3)):
+        expected = pytest.approx(np.mean([hit(spans, most) for spans in ranked])) if ranked else None
+        assert metrics[metric].value == expected
+    areas = []
+    for spans in responses:
+        held = [(value, known) for value, known in spans if not math.isnan(value) and not math.isnan(known)]
+        if len({known for _, known in held}) == 2:
+            areas.append(roc_auc_score([known for _, known in held], [value for value, _ in held]))
+    assert metrics["within"].value == (pytest.approx(np.mean(areas)) if areas else None)

@@ -1,11 +1,15 @@
 import json
+from collections import Counter
 
 import pytest
+from scipy.stats import beta
 
 from tests.helpers import parsed, questions, write_lines
 from tests.tiny import tiny_model_folder, tiny_tokenizer
+from tokur_cli.answers.grading import LabelRule
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.records.errors import TokurError
+from tokur_cli.records.record import Record
 
 SAMPLED = ["--temperature", "1.0", "--max-new-tokens", "20"]
 
@@ -138,3 +142,104 @@ def test_generate_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_fo
     out.write_bytes(out.read_bytes()[:-50])
     assert run_tokur(*command, "--resume")[0] == 0
     assert parsed(out.read_text()) == made
+
+
+STEPS = [
+    *["--set", "step_end=a", "--set", "step_end=e", "--set", "step_tokens=6"],
+    *["--max-new-tokens", "20", "--dtype", "float32"],
+]
+GUIDED = ["-n", "4", *STEPS, "--guide"]
+
+
+@pytest.fixture
+def puzzles(tmp_path):
+    return write_lines(tmp_path / "questions.jsonl", questions())
+
+
+def test_guide_records_tell_how_they_came_about(run_tokur, tiny_folder, puzzles):
+    code, out, err = run_tokur("generate", puzzles, "-m", tiny_folder, *GUIDED, "eu", "--guide-temperature", "auto")
+    assert code == 0
+    records = parsed(out)
+    assert [(r["id"], r["tokur"]["sample"]) for r in records] == [(f"q{n}", s) for n in range(5) for s in range(4)]
+    for record in records:
+        generation, particle = record["tokur"]["generation"], record["tokur"]["particle"]
+        assert (generation["guide"], generation["guide_temperature"], generation["temperature"]) == ("eu", "auto", 0.8)
+        assert generation["posterior"]["draws"] == 2
+        assert len(particle["ends"]) == len(particle["ancestors"]) + 1
+        assert particle["ends"][-1] == len(record["tokur"]["token_ids"])
+    assert len({(record["id"], record["tokur"]["particle"]["root"]) for record in records}) < len(records)
+    assert "of 4 lineages are left at the end" in err
+
+
+@pytest.mark.parametrize(("guide", "score"), [("eu", "eu_mean"), ("tu", "tu"), ("ll", "ll_sum")])
+def test_guide_scoring_the_output_gives_the_last_score_again(run_tokur, tiny_folder, puzzles, tmp_path, guide, score):
+    over = "sum" if score == "tu" or score.endswith("_sum") else "mean"
+    _, out, _ = run_tokur("generate", puzzles, "-m", tiny_folder, *GUIDED, guide, "--guide-over", over)
+    path = write_lines(tmp_path / "particles.jsonl", parsed(out))
+    code, scored, err = run_tokur("score", path, "--dtype", "float32")
+    assert (code, err) == (0, "")
+    for record in parsed(scored):
+        last = record["tokur"]["particle"]["scores"][-1]
+        assert last == pytest.approx(record["tokur"]["scores"][score], rel=1e-4, abs=1e-6)
+
+
+LEVEL, SAMPLES = 0.8, 12
+
+
+def answers_of_a_tiny_model(self, record):
+    """Few answers, some of them missing: what a random model writes has hardly any, and never the same one twice."""
+    kind = sum(record.response.encode()) % 5
+    return None if kind == 4 else type("Answer", (), {"text": "7" if kind < 3 else "8"})
+
+
+@pytest.fixture
+def opinionated(monkeypatch):
+    monkeypatch.setattr(LabelRule, "answer", answers_of_a_tiny_model)
+
+
+def by_hand(answers, level=LEVEL, most=SAMPLES):
+    """How many samples are drawn, by the rule in words."""
+    for count in range(4, most + 1):
+        first, *others = [*sorted(Counter(filter(None, answers[:count])).values(), reverse=True), 0]
+        if first and 1 - sum(beta.cdf(0.5, first + 1, other + 1) for other in others) >= level:
+            return count
+    return most
+
+
+def part_of(whole, level=LEVEL):
+    """The lines of a full run that are to be there."""
+    by_question = {}
+    for line in whole.splitlines(keepends=True):
+        by_question.setdefault(json.loads(line)["id"], []).append(line)
+    kept = []
+    for lines in by_question.values():
+        answers = [answers_of_a_tiny_model(None, Record.parse(line, None, None)) for line in lines]
+        kept += lines[: by_hand([answer and answer.text for answer in answers], level)]
+    return b"".join(kept)
+
+
+@pytest.fixture
+def command(tiny_folder, tmp_path):
+    asked = write_lines(tmp_path / "asked.jsonl", questions(9))
+    sampled = ["--temperature", "1.0", "--max-new-tokens", "20", "--dtype", "float32"]
+    return ["generate", asked, "-m", tiny_folder, "-n", SAMPLES, *sampled]
+
+
+@pytest.fixture
+def whole(run_tokur, command, tmp_path):
+    assert run_tokur(*command, "-o", tmp_path / "whole.jsonl")[0] == 0
+    return (tmp_path / "whole.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("rows", [1, 64])
+def test_stop_at_what_is_written_is_the_part_of_a_full_run_that_settles_the_votes(
+    run_tokur, command, whole, tmp_path, opinionated, rows
+):
+    """And no more is drawn."""
+    output = tmp_path / "part.jsonl"
+    code, _, err = run_tokur(*command, "--stop-at", LEVEL, "--set", f"batch_size={rows}", "-o", output)
+    assert code == 0, err
+    assert output.read_bytes() == part_of(whole)
+    assert len(part_of(whole)) < len(whole)
+    written = Counter(record["id"] for record in parsed(output.read_text()))
+    assert f"of 9 questions settled; drew {written.total()} of {9 * SAMPLES} samples" in err

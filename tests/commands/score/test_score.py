@@ -1,8 +1,13 @@
 """``tokur score``: records, prompts, steps and calibrated probabilities."""
 
+import copy
 import json
 import math
+import re
+import subprocess
+import sys
 import traceback
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +15,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tests.helpers import parsed, records, write_lines
-from tests.tiny import CHAT_TEMPLATE
+from tests.engine import oracle
+from tests.helpers import parsed, records, start, write_lines
+from tests.tiny import CHAT_TEMPLATE, quiet_model, tiny_tokenizer
 from tokur_cli.commands.shared.digests import content_digest, model_digest
 from tokur_cli.commands.shared.prompts import MATH_TEMPLATE
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer
 from tokur_cli.scores.catalogue import CATALOGUE
 
@@ -202,3 +210,74 @@ def test_score_names_the_model_that_records_of_another_are_parted_by(run_tokur, 
     assert code == 1
     assert "two.jsonl:2: is of the model c/d" in err
     assert "part them, as with grep 'c/d', or take one -m MODEL" in err
+
+
+OPTIONS = ("--alternatives", 3, "--sampling", "shared", "--sigma", "0.3", "--dtype", "float32")
+
+
+@pytest.fixture
+def three(tmp_path):
+    return write_lines(tmp_path / "in.jsonl", records(3))
+
+
+def test_alternatives_are_those_of_brute_force_in_float64(run_tokur, tiny_folder, three):
+    code, out, err = run_tokur("score", three, "-m", tiny_folder, *OPTIONS)
+    assert (code, err) == (0, "")
+    model = quiet_model()
+    posterior = build_posterior(model, PosteriorSettings(sigma=0.3))
+    exact, draws = copy.deepcopy(model).double(), [oracle.fixed_draw(model, posterior, m) for m in range(2)]
+    checked = 0
+    for record in parsed(out):
+        prompt, ids = prompt_and_ids(record)
+        base, *others = [oracle.log_probabilities(one, prompt, ids).exp().numpy() for one in (exact, *draws)]
+        found = {one["token"]: one for one in record["tokur"]["alternatives"]["at"]}
+        assert record["tokur"]["alternatives"]["most"] == 3
+        for token, written in enumerate(ids):
+            mean = (others[0][token] + others[1][token]) / 2
+            best = np.argsort(-base[token])[:3]
+            is_certain = best[0] == written and min(base[token][written], mean[written]) >= 0.95
+            is_certain &= all(other[token].argmax() == written for other in others)
+            assert (token not in found) == is_certain
+            if not is_certain:
+                one = found[token]
+                assert one["text"] == [text_of(index) for index in best]
+                assert one["p"] == pytest.approx(base[token][best], abs=6e-5)
+                assert one["p_mean"] == pytest.approx(mean[best], abs=6e-5)
+                assert one["draws"] == [text_of(other[token].argmax()) for other in others]
+                checked += 1
+    assert checked > 20
+
+
+def prompt_and_ids(record):
+    tokenizer = tiny_tokenizer()
+    turns = [{"role": "user", "content": record["question"]}]
+    prompt = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=True, return_dict=False)
+    return prompt, tokenizer.encode(record["response"], add_special_tokens=False)
+
+
+def text_of(index):
+    return tiny_tokenizer().decode([int(index)])
+
+
+WARM, MORE, GROWTH_MEGABYTES = 300, 600, 25
+
+
+def megabytes(process):
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_score_peak_memory_does_not_grow_with_the_number_of_records(tiny_folder, tmp_path):
+    given = write_lines(tmp_path / "in.jsonl", records(WARM + MORE + 300))
+    options = ["--no-tokens", "--dtype", "bfloat16", "--batch-tokens", 1500]
+    process = start(["score", given, "-m", tiny_folder, *options], stdout=subprocess.PIPE)
+    ids, peaks = [], []
+    for count in (WARM, MORE):
+        ids += [json.loads(process.stdout.readline())["id"] for _ in range(count)]
+        peaks.append(megabytes(process))
+    process.kill()
+    process.communicate()
+    assert ids == [f"q{number}" for number in range(WARM + MORE)]
+    assert peaks[1] - peaks[0] < GROWTH_MEGABYTES

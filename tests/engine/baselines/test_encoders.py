@@ -157,23 +157,3 @@ def test_encoder_what_is_too_long_is_cut_counted_and_said_once(family, tmp_path)
     np.testing.assert_allclose(model(texts), relations(plain(folder, CLASSIFIER), texts), atol=1e-5)
     model(texts)
     assert said == [f"{folder} reads {LONGEST} tokens; the rest of longer texts isn't compared"]
-
-
-@pytest.mark.parametrize("most_texts", [2, 0])
-def test_encoder_batches_are_halved_where_memory_is_short(most_texts, tmp_path, monkeypatch):
-    folder = tiny_encoder_folder(tmp_path / "nli", "bert", CLASSIFIER, id2label=LABELS)
-    model = entailment(folder)
-    expected = model(TEXTS)
-    whole = torch.nn.Embedding.forward
-
-    def small(embedding, ids):
-        if len(ids) > most_texts:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
-        return whole(embedding, ids)
-
-    monkeypatch.setattr(torch.nn.Embedding, "forward", small)
-    if most_texts:
-        np.testing.assert_allclose(model(TEXTS), expected, atol=1e-6)
-        return
-    with pytest.raises(TokurError, match=rf"{folder}: too little memory"):
-        model(TEXTS)

@@ -11,19 +11,25 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from tests.engine.loading import IDS, load
+from tests.engine.loading import IDS, load, save_adapter
+from tests.engine.more_families import SMALL, more
 from tests.tiny import (
     CHAT_TEMPLATE,
     CONTEXT_LENGTH,
     FAMILIES,
+    quieten,
     tiny_gguf_file,
     tiny_model,
     tiny_model_folder,
     tiny_tokenizer,
 )
+from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model import place
 from tokur_cli.engine.model.load import load_language_model
 from tokur_cli.engine.model.request import ModelRequest
+from tokur_cli.engine.posterior.basis import weight_digest
+from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 
@@ -228,3 +234,92 @@ def test_load_from_the_hub_takes_config_tokenizer_and_weights_of_one_commit(tmp_
 def test_load_takes_the_gpu_in_bfloat16(tmp_path):
     loaded = load_language_model(ModelRequest(str(tiny_model_folder(tmp_path))))
     assert (loaded.device.type, loaded.dtype) == ("cuda", "bfloat16")
+
+
+PICTURES = {"embed_dim": 8, "latent_channels": 8, "base_channels": 32, "channel_multiplier": [1]}
+PICTURES |= {"num_res_blocks": 1, "codebook_size": 16, "attn_resolutions": []}
+
+
+def emu3():
+    config = transformers.Emu3Config(text_config=SMALL, vq_config=PICTURES, vocabulary_map={"<image>": 5, "a": 6})
+    return transformers.Emu3ForConditionalGeneration(config).eval()
+
+
+def qwen3_5():
+    tower = {"depth": 1, "hidden_size": 32, "num_heads": 4, "intermediate_size": 64, "out_hidden_size": 32}
+    text = more("qwen3_5_text").config.to_dict()
+    config = transformers.Qwen3_5Config(text_config=text, vision_config=tower)
+    return transformers.Qwen3_5ForConditionalGeneration(config).eval()
+
+
+def saved(model, folder):
+    model.save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("family", "loaded_as"),
+    [
+        (emu3, "Emu3ForConditionalGeneration"),  # AutoModelForCausalLM finds none of its weights
+        (qwen3_5, "Qwen3_5ForCausalLM"),
+        *(("mistral3", "Mistral3ForConditionalGeneration"), ("qwen2_vl", "Qwen2VLForConditionalGeneration")),
+        *(("gemma3", "Gemma3ForConditionalGeneration"), ("llava", "LlavaForConditionalGeneration")),
+    ],
+)
+def test_load_uses_models_of_texts_and_images_for_texts(family, loaded_as, tmp_path):
+    model = more(family) if isinstance(family, str) else family()
+    loaded = load_language_model(ModelRequest(saved(model, tmp_path), dtype="float32", device_map="cpu"))
+    assert type(loaded.model).__name__ == loaded_as
+    ids = torch.arange(20)[None] * 7 % 250
+    torch.testing.assert_close(loaded.model(ids).logits, model(ids).logits, rtol=1e-4, atol=1e-4)
+    loaded.probe.check_scoring(None)
+    loaded.probe.check_generation()
+
+
+RESPONSE = TokenizedResponse([5, 77, 130, 9], [201, 33, 34, 60])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    model = tiny_model("llama", num_hidden_layers=4)
+    quieten(model, 12)
+    for part in (model, tiny_tokenizer()):
+        part.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def bytes_in_memory(model):
+    return sum(parameter.nbytes for parameter in model.parameters() if not parameter.is_meta)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("share", [0.7, 0.0])
+def test_score_numbers_are_those_of_the_model_that_is_in_memory(share, dtype, folder, tmp_path):
+    """With a part of the layers on disk, with the embeddings too, and with everything."""
+    whole = load(folder, dtype=dtype)
+    size = sum(parameter.numel() for parameter in tiny_model("llama", num_hidden_layers=4).parameters())
+    limit = int(share * size * whole.model.dtype.itemsize)
+    divided = load(
+        folder, dtype=dtype, device_map="auto", offload_dir=str(tmp_path / "weights"), weights_memory=limit / 2**30
+    )
+    assert bytes_in_memory(divided.model) <= limit
+    assert "disk" in divided.model.hf_device_map.values()
+    assert weight_digest(divided.model, ()) == weight_digest(whole.model, ())
+    results = []
+    for loaded in (whole, divided):
+        draws = Draws(build_posterior(loaded.model, cache=tmp_path / "bases"), 2)
+        loaded.probe.check_scoring(draws)
+        loaded.probe.check_generation()
+        results.append(dict(Scorer(loaded.model, draws).score([RESPONSE]))[0])
+    assert len(list((tmp_path / "bases").iterdir())) == 1, "the same weights"
+    for name, values in results[0].items():
+        assert results[1][name] == pytest.approx(values, abs=1e-4 if dtype == "float32" else 0.2), name
+    assert bytes_in_memory(divided.model) <= limit, "nothing that was fetched stays"
+
+
+def test_merge_adapter_refuses_weights_on_disk(folder, tmp_path):
+    pytest.importorskip("peft")
+    save_adapter(tmp_path / "adapter", "lora", folder, tiny_model("llama", num_hidden_layers=4))
+    with pytest.raises(TokurError, match="weights are kept on disk"):
+        load(tmp_path / "adapter", device_map="auto", offload_dir=str(tmp_path / "weights"), weights_memory=0.0)

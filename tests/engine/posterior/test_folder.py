@@ -91,16 +91,9 @@ def test_keep_posterior_replaces_no_folder_that_holds_something(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["posterior"]
 
 
-@pytest.fixture
-def kept(tmp_path):
-    """A model, the folder of its posterior, and what the description says."""
-    model, folder = tiny_model("llama"), tmp_path / "posterior"
-    keep(folder, model, build_posterior(model))
-    return model, folder, json.loads((folder / "posterior.json").read_text())
-
-
-def test_load_posterior_says_that_the_basis_is_missing(kept):
-    model, folder, _ = kept
-    (folder / "basis.safetensors").unlink()
+def test_load_posterior_says_that_the_basis_is_missing(tmp_path):
+    model = tiny_model("llama")
+    keep(tmp_path / "posterior", model, build_posterior(model))
+    (tmp_path / "posterior" / "basis.safetensors").unlink()
     with pytest.raises(TokurError, match="cannot be read"):
-        load_posterior(str(folder), model, "tiny")
+        load_posterior(str(tmp_path / "posterior"), model, "tiny")
