@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.answers.code.escapes import processes_called
+from tests.answers.code.escapes import ESCAPES, escapes, processes_called
 from tokur_cli.answers.code.execution import Limits, passes, run_all
 from tokur_cli.records.errors import TokurError
 
@@ -132,3 +132,16 @@ def test_passes_refuses_where_bubblewrap_may_not_isolate():
     command = ["unshare", "--user", "--map-root-user", "sh", "-ec", forbid, "sh", sys.executable, "-c", program]
     refused = subprocess.run(command, capture_output=True, text=True)
     assert "code is not run: bubblewrap does not work here (bwrap: Creating new namespace failed: " in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_passes_lets_no_code_out_of_bubblewrap(escape):
+    assert not escapes(escape, isolated=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_passes_lets_code_out_without_bubblewrap(escape):
+    assert escapes(escape, isolated=False)
