@@ -92,7 +92,7 @@ class Calibration:
         products = [weight * value for weight, value in zip(self.weights, values, strict=True)]
         if any(math.isinf(product) for product in products):
             return math.nan
-        return _logistic(math.fsum((self.intercept, *products)))
+        return 1 / (1 + math.exp(min(-math.fsum((self.intercept, *products)), 700)))  # or exp would overflow
 
     def check(self, run: Mapping[str, Any], name: str) -> None:
         """Refuse to be applied to scores that are made in another way than those that it was fitted on.
@@ -180,12 +180,6 @@ def scores_to_compute(names: str | None, calibration: Calibration | None) -> lis
 def read_calibration(path: str) -> Calibration:
     """Read a calibration's file, see ``read_json``."""
     return read_json(path, Calibration, f"tokur evaluate GRADED --fit {path}")
-
-
-def _logistic(value: float) -> float:
-    if value < 0:
-        return math.exp(value) / (1 + math.exp(value))
-    return 1 / (1 + math.exp(-value))
 
 
 def _shown(value: Any) -> str:

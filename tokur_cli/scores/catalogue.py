@@ -150,31 +150,14 @@ def group_confidences(confidence: npt.NDArray[np.floating], window: int) -> npt.
     return groups
 
 
-def _lowest_group(tokens: Features) -> float:
-    return float(group_confidences(tokens["deepconf"], GROUP_TOKENS).min())
-
-
 def _bottom_groups(tokens: Features) -> float:
     groups = np.sort(group_confidences(tokens["deepconf"], GROUP_TOKENS))
     return float(groups[: max(1, int(len(groups) * BOTTOM_SHARE))].mean())
 
 
-def _tail(tokens: Features) -> float:
-    return float(tokens["deepconf"][-GROUP_TOKENS:].mean(dtype=np.float64))
-
-
 def _perplexity(tokens: Features) -> float:
     with np.errstate(over="ignore"):
         return float(np.exp(-tokens["logprob"].mean(dtype=np.float64)))
-
-
-def _hidden_score(features: Features) -> float:
-    """Return (1/T) log det(Z J Zᵀ + α I): the mean log eigenvalue of the hidden states' Gram matrix."""
-    return float(np.log(features["hidden_eigenvalues"] + GRAM_REGULARISATION).mean())
-
-
-def _finite_eigen_score(states: Array) -> float:
-    return eigen_score(states) if np.isfinite(states).all() else math.nan
 
 
 def _of_set(compute: Callable[..., float], *needs: str) -> Callable[[Features], float]:
@@ -229,13 +212,16 @@ _C: Orientation = "confidence"
 _OTHER_SCORES = (
     Score(
         "deepconf_group", _C, _DEEPCONF, "lowest mean confidence of a window of 2,048 tokens",
-        ("deepconf",), _lowest_group,
+        ("deepconf",), lambda tokens: float(group_confidences(tokens["deepconf"], GROUP_TOKENS).min()),
     ),
     Score(
         "deepconf_bottom10", _C, _DEEPCONF, "mean of the lowest 10 % of the windows' confidences",
         ("deepconf",), _bottom_groups,
     ),
-    Score("deepconf_tail", _C, _DEEPCONF, "mean confidence of the last 2,048 tokens", ("deepconf",), _tail),
+    Score(
+        "deepconf_tail", _C, _DEEPCONF, "mean confidence of the last 2,048 tokens",
+        ("deepconf",), lambda tokens: float(tokens["deepconf"][-GROUP_TOKENS:].mean(dtype=np.float64)),
+    ),
     Score(
         "ll_min", _C, "Manakul et al. 2023", "log-probability of the least likely token",
         ("logprob",), lambda tokens: float(tokens["logprob"].min()), on_demand=True,
@@ -256,7 +242,8 @@ _OTHER_SCORES = (
     ),
     Score(
         "llm_check_hidden", _C, _LLM_CHECK, "mean log eigenvalue of the Gram matrix of a layer's hidden states",
-        ("hidden_eigenvalues",), _hidden_score,
+        ("hidden_eigenvalues",),  # (1/T) log det(Z J Zᵀ + α I)
+        lambda features: float(np.log(features["hidden_eigenvalues"] + GRAM_REGULARISATION).mean()),
     ),
     Score("llm_check_perplexity", _U, _LLM_CHECK, "e to the power of −ll", ("logprob",), _perplexity),
     Score(
@@ -269,7 +256,7 @@ _OTHER_SCORES = (
     ),
     Score(
         "inside", _U, "Chen et al. 2024", "EigenScore of the texts' hidden states at a middle layer",
-        ("set_states",), _of_set(_finite_eigen_score, "set_states"),
+        ("set_states",), _of_set(eigen_score, "set_states"),
     ),
     Score(
         "semantic_entropy", _U, "Kuhn et al. 2023", "entropy over classes of texts that entail each other",

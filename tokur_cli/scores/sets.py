@@ -103,9 +103,11 @@ def eigen_score(embeddings: npt.ArrayLike) -> float:
     weigh more) and takes logarithms to base 10.
 
     Args:
-        embeddings: Z, (K, d), K ≥ 1, d ≥ 1, finite.
+        embeddings: Z, (K, d), K ≥ 1, d ≥ 1; where one is infinite, the result is NaN.
     """
     points = np.asarray(embeddings, dtype=np.float64)
+    if not np.isfinite(points).all():
+        return np.nan
     # Squared singular values are Σ's eigenvalues, and unlike those never negative by rounding
     singular = np.linalg.svd(points - points.mean(axis=1, keepdims=True), compute_uv=False)
     zeros = len(points) - len(singular)
