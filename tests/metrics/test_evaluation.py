@@ -87,6 +87,14 @@ def test_equal_values_have_no_deviation_whatever_the_rounding():
     assert Estimate.mean([value / 10 for value in (1, 1.0, np.float64(1))]).std == 0.0
 
 
+@pytest.mark.parametrize("rare", [0.0, 1.0])
+def test_few_questions_of_one_label_decide_nothing(rare):
+    for few, is_undecided in ((4, True), (5, False)):
+        label = [rare] * few + [1 - rare] * 20
+        found = evaluate_scores({"s": range(len(label))}, label, Plan(bootstrap=20))
+        assert (found.undecided is not None) == is_undecided
+
+
 def test_what_is_missing_is_left_out_and_counted():
     label = [1, 0, 1, 0, math.nan, 1, 0]
     full = [6, 1, 5, 2, 9, 4, 3]
@@ -135,10 +143,11 @@ def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
     good, label = _records(generator, 300, 2.0)
     poor = generator.normal(size=300)
     good[:50] = math.nan
-    found = evaluate_scores({"good": good, "poor": poor}, label, Plan(200, baselines=("poor",)))
+    found = evaluate_scores({"good": good, "poor": poor}, label, Plan(200, baselines=("poor", "good")))
     better, baseline = found.scores.values()
-    assert baseline.differences == {}
+    assert (list(better.differences), list(baseline.differences)) == (["poor"], ["good"])
     gap = better.differences["poor"]["auroc"]
+    assert baseline.differences["good"]["auroc"].value == pytest.approx(-gap.value)
     assert gap.value == pytest.approx(auroc(good[50:], label[50:]) - auroc(poor[50:], label[50:]))
     assert gap.low < gap.value < gap.high
     assert gap.p < 0.05

@@ -107,7 +107,8 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
 
 
 def _find(record: Record) -> tuple[str, Any]:
-    fields, before = record.fields, ""
+    fields: Any = record.fields
+    before = ""
     while isinstance(fields, dict):
         for place in _PLACES:
             if (value := find_value(fields, place)) is not None:
