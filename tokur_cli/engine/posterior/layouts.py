@@ -44,14 +44,11 @@ def _in_groups(groups: int, **sizes: int) -> Parts:
     return {name: part.flatten() for name, part in zip(sizes, parts, strict=True)}
 
 
-def _equal_thirds(config: Any) -> Parts:
-    return _in_groups(1, q_proj=config.hidden_size, k_proj=config.hidden_size, v_proj=config.hidden_size)
-
-
-def _grouped_query(config: Any) -> Parts:
-    size = _head_size(config)
-    kv = config.num_key_value_heads * size
-    return _in_groups(1, q_proj=config.num_attention_heads * size, k_proj=kv, v_proj=kv)
+def _one_after_another(config: Any) -> Parts:
+    """Return the rows of all queries, all keys and all values; each head has its own keys if the config is silent."""
+    size, heads = _head_size(config), config.num_attention_heads
+    kv = (getattr(config, "num_key_value_heads", None) or heads) * size
+    return _in_groups(1, q_proj=heads * size, k_proj=kv, v_proj=kv)
 
 
 def _head_by_head(config: Any) -> Parts:
@@ -60,20 +57,13 @@ def _head_by_head(config: Any) -> Parts:
 
 
 def _starcoder(config: Any) -> Parts:
-    if not config.multi_query:
-        return _head_by_head(config)
-    return _in_groups(1, q_proj=config.hidden_size, k_proj=_head_size(config), v_proj=_head_size(config))
+    return _one_after_another(config) if config.multi_query else _head_by_head(config)
 
 
 def _codegen(config: Any) -> Parts:
     """Return queries, values and keys of a quarter of the heads after those of another: four TPU cores made it."""
     size = config.hidden_size // 4
     return _in_groups(4, q_proj=size, v_proj=size, k_proj=size)
-
-
-def _dbrx(config: Any) -> Parts:
-    kv = config.attn_config.kv_n_heads * (config.d_model // config.n_heads)
-    return _in_groups(1, q_proj=config.d_model, k_proj=kv, v_proj=kv)
 
 
 def _keys_and_values(config: Any) -> Parts:
@@ -104,14 +94,14 @@ def _gated(config: Any) -> Parts:
 
 _LATENT = {"q_b_proj": _latent_queries, "kv_b_proj": _latent_keys_and_values}  # what leads there is compressed
 _LAYOUTS: dict[tuple[str, str], Callable[[Any], Parts]] = {
-    ("gpt2", "c_attn"): _equal_thirds,
-    ("openai-gpt", "c_attn"): _equal_thirds,
+    ("gpt2", "c_attn"): _one_after_another,
+    ("openai-gpt", "c_attn"): _one_after_another,
     ("gpt_bigcode", "c_attn"): _starcoder,
     ("codegen", "qkv_proj"): _codegen,
-    ("dbrx", "Wqkv"): _dbrx,
-    ("mpt", "Wqkv"): _equal_thirds,
-    ("phi3", "qkv_proj"): _grouped_query,
-    ("phi4_multimodal", "qkv_proj"): _grouped_query,
+    ("dbrx", "Wqkv"): _one_after_another,
+    ("mpt", "Wqkv"): _one_after_another,
+    ("phi3", "qkv_proj"): _one_after_another,
+    ("phi4_multimodal", "qkv_proj"): _one_after_another,
     ("jetmoe", "kv_proj"): _keys_and_values,
     ("gpt_neox", "query_key_value"): _head_by_head,
     ("gpt_neox_japanese", "query_key_value"): _head_by_head,

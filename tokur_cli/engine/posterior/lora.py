@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -44,31 +43,10 @@ def save_adapter(
         tensors[f"base_model.model.{name}.lora_B.weight"] = up
     folder.mkdir()
     save_file(tensors, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
-    config = _config(model, posterior, modules, model_name, revision)
-    (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
-def _factors(posterior: Posterior, matrices: list[PerturbedMatrix], draw: int) -> tuple[Tensor, Tensor]:
-    """Return A (n · r′, in) and B (out, n · r′) of one module with n perturbed matrices."""
-    down = torch.cat([posterior.weight_noise(matrix, draw).T for matrix in matrices]).contiguous()
-    up = torch.zeros(size(matrices[0].module)[0], down.shape[0])
-    for index, matrix in enumerate(matrices):
-        rows = slice(None) if matrix.rows is None else matrix.rows
-        up[rows, index * posterior.rank : (index + 1) * posterior.rank] = matrix.basis
-    return down, up
-
-
-def _config(
-    model: PreTrainedModel,
-    posterior: Posterior,
-    modules: dict[str, list[PerturbedMatrix]],
-    model_name: str,
-    revision: str | None,
-) -> dict[str, Any]:
     ranks = {name: len(matrices) * posterior.rank for name, matrices in modules.items()}
     most = max(ranks.values())
     others = {name: rank for name, rank in ranks.items() if rank != most}
-    return {
+    config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
         "base_model_name_or_path": model_name,
@@ -83,6 +61,17 @@ def _config(
         "fan_in_fan_out": any(isinstance(matrices[0].module, Conv1D) for matrices in modules.values()),
         "target_modules": _target_modules(model, modules.keys()),
     }
+    (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def _factors(posterior: Posterior, matrices: list[PerturbedMatrix], draw: int) -> tuple[Tensor, Tensor]:
+    """Return A (n · r′, in) and B (out, n · r′) of one module with n perturbed matrices."""
+    down = torch.cat([posterior.weight_noise(matrix, draw).T for matrix in matrices]).contiguous()
+    up = torch.zeros(size(matrices[0].module)[0], down.shape[0])
+    for index, matrix in enumerate(matrices):
+        rows = slice(None) if matrix.rows is None else matrix.rows
+        up[rows, index * posterior.rank : (index + 1) * posterior.rank] = matrix.basis
+    return down, up
 
 
 def _target_modules(model: PreTrainedModel, names: Collection[str]) -> list[str]:
