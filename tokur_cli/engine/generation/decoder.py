@@ -268,12 +268,13 @@ class Decoder:
                 self._exhausted = following is _END
                 if not isinstance(following, DecodingRequest):
                     return joining
-                if self._length(following) > (beyond := self._rescaling.beyond):
-                    said = f"prompt and response may have {self._length(following):,} tokens; with this model's "
-                    said += (
-                        f"{self._rescaling.name} RoPE, at most {beyond:,} can be generated: ask for fewer new tokens"
+                if self._length(following) > self._rescaling.beyond:
+                    name, beyond = self._rescaling.name, self._rescaling.beyond
+                    error = TokurError(
+                        f"prompt and response may have {self._length(following):,} tokens; with this model's {name} "
+                        f"RoPE, at most {beyond:,} can be generated: ask for fewer new tokens, or shorten the prompt"
                     )
-                    yield following, TokurError(f"{said}, or shorten the prompt")
+                    yield following, error
                     continue
                 self._waiting.append(following)
             request = self._waiting[0]
