@@ -51,13 +51,14 @@ class InsideView(LayerView):
                 outputs = self.run([sequences[index] for index in batch])
             for row, (start, end) in enumerate(spans):
                 if "attention_log_diagonal" in wanted:
-                    results[row]["attention_log_diagonal"] = _array(diagonals[0][row, :, start:end].log().mean(-1))
+                    to_itself = diagonals[0][row, :, start:end].log()
+                    results[row]["attention_log_diagonal"] = to_itself.mean(-1).cpu().numpy()
                 if "hidden_eigenvalues" in wanted:
-                    results[row]["hidden_eigenvalues"] = _eigenvalues(states[0][row, start:end])
+                    results[row]["hidden_eigenvalues"] = _eigenvalues(states[0][row, start:end]).cpu().numpy()
                 if "top_entropy" in wanted:
                     # The logits that predict a token stand one position before it; LLM-Check's code takes its own
                     before = outputs["last_hidden_state"][row, start - 1 : end - 1]
-                    results[row]["top_entropy"] = _array(self.of_logits(outputs, before, _top_entropy))
+                    results[row]["top_entropy"] = self.of_logits(outputs, before, _top_entropy).cpu().numpy()
             return results
 
         return self.compute(sequences, compute)
@@ -93,14 +94,14 @@ def _attention_diagonals(model: PreTrainedModel, layer: nn.Module) -> Iterator[l
         )
 
 
-def _eigenvalues(states: Tensor) -> npt.NDArray[np.floating]:
+def _eigenvalues(states: Tensor) -> Tensor:
     """Return the T eigenvalues of Z J Zᵀ for hidden states Z (T, d), as squares of singular values: never negative."""
     points = on_float64_device(states).double()
     if not bool(points.isfinite().all()):  # numbers too large for the dtype: there is no decomposition
-        return _array(torch.full((len(points),), torch.nan))
+        return torch.full((len(points),), torch.nan)
     singular = torch.linalg.svdvals(points - points.mean(-1, keepdim=True))
     zeros = singular.new_zeros(len(points) - len(singular))
-    return _array(torch.cat([singular.square(), zeros]))
+    return torch.cat([singular.square(), zeros])
 
 
 def _top_entropy(logits: Tensor) -> Tensor:
@@ -108,8 +109,3 @@ def _top_entropy(logits: Tensor) -> Tensor:
     largest = logits.topk(min(TOP_LOGITS, logits.shape[-1]), dim=-1).values
     entropy: Tensor = torch.special.entr(largest.softmax(-1)).sum(-1)
     return entropy
-
-
-def _array(values: Tensor) -> npt.NDArray[np.floating]:
-    array: npt.NDArray[np.floating] = values.cpu().numpy()
-    return array

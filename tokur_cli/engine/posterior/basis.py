@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from tokur_cli.engine.model.quantised import is_plain, plain_tensors, weight_of
 from tokur_cli.engine.model.reordered import parameters_of
 from tokur_cli.engine.posterior.projections import Projection
+from tokur_cli.records.errors import TokurError
 
 _SMALL = 1024  # sides of a weight that LAPACK decomposes within a second
 _SAMPLED = 4096  # entries that stand for a weight which is not perturbed
@@ -62,16 +63,16 @@ def read_basis(path: Path) -> dict[str, Tensor]:
     """Return U′ of each matrix by its name, float32, (out, r′).
 
     Raises:
-        ValueError: it is missing or damaged.
+        TokurError: it is missing or damaged.
     """
     try:
         with safe_open(path, "pt") as file:
             checksum = (file.metadata() or {}).get(_CHECKSUM)
             bases: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:  # missing, cut short, a header that is none, or not for this user
-        raise ValueError(f"cannot be read ({error})") from None
+        raise TokurError(f"{path}: cannot be read ({error})") from None
     if _checksum(bases) != checksum:
-        raise ValueError("is damaged (its checksum does not fit)")
+        raise TokurError(f"{path}: is damaged (its checksum does not fit)")
     return bases
 
 

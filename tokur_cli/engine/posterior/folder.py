@@ -95,9 +95,8 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Post
         raise mismatch from None
     if weight_digest(model, projections) != description.fingerprint:
         raise mismatch
-    path = Path(folder, BASIS)
     try:
-        bases = read_basis(path)
-    except ValueError as error:
-        raise TokurError(f"{path}: {error}; write the posterior again with tokur perturb") from None
+        bases = read_basis(Path(folder, BASIS))
+    except TokurError as error:
+        raise TokurError(f"{error}; write the posterior again with tokur perturb") from None
     return with_bases(description, projections, bases)

@@ -101,9 +101,9 @@ def build_posterior(
     saved = cache / f"{weight_digest(model, projections, rounded=False)}-rank{rank}.safetensors"
     try:
         bases = read_basis(saved)
-    except ValueError as error:
+    except TokurError as error:
         if saved.exists():
-            note(f"{saved}: {error}: the basis is computed again")
+            note(f"{error}: the basis is computed again")
         bases = decomposed()
         # A cache that cannot be written costs time at the next start, nothing else; a full disk is safetensors' error
         with suppress(OSError, SafetensorError), replacing(saved) as unfinished:

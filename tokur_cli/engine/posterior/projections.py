@@ -31,6 +31,7 @@ class Projection:
         module_name: that of the module.
         module: the ``nn.Linear`` or ``Conv1D`` that holds the weight, or another library's, which holds it quantised.
         rows: indices into the module's output features, ascending; None for all of them.
+        layer: name of the list of layers that it is in and the place there (``("model.layers", 3)``); None outside.
         linear: whether it belongs to linear attention, which has no softmax.
         dtype: of its inputs.
     """
@@ -39,13 +40,9 @@ class Projection:
     module_name: str
     module: nn.Module
     rows: Tensor | None
+    layer: tuple[str, int] | None
     linear: bool
     dtype: torch.dtype
-
-    @property
-    def layer(self) -> tuple[str, int] | None:
-        """Name of the list of layers that it is in and the place there (``("model.layers", 3)``); None outside."""
-        return _layer(self.name)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -145,19 +142,15 @@ def _projections(model: PreTrainedModel) -> Iterator[Projection]:
         if name.startswith(f"{whole}."):
             continue
         whole = name
-        layer = _layer(name)
+        found = re.match(r"(.*?)\.(\d+)(\.|$)", name)
+        layer = None if found is None else (found[1], int(found[2]))
         linear = layer is not None and layer[1] < len(kinds) and kinds[layer[1]] == "linear_attention"
         parts = None if linear else layout_of(config, name.rpartition(".")[2])
         if parts is None:
-            yield Projection(name, name, module, None, linear, model.dtype)
+            yield Projection(name, name, module, None, layer, linear, model.dtype)
             continue
         width, _ = size(module)
         if sum(len(rows) for rows in parts.values()) != width:
             raise TokurError(f"{name} has {width} output features, which its family's layout does not explain")
         for part, rows in parts.items():
-            yield Projection(f"{name}.{part}" if part else name, name, module, rows, linear, model.dtype)
-
-
-def _layer(name: str) -> tuple[str, int] | None:
-    found = re.match(r"(.*?)\.(\d+)(\.|$)", name)
-    return None if found is None else (found[1], int(found[2]))
+            yield Projection(f"{name}.{part}" if part else name, name, module, rows, layer, linear, model.dtype)

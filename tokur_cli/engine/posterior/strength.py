@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -116,18 +117,15 @@ def suitable_strength(
 
 def _suitable(divergence: Callable[[float], float]) -> Strength:
     """Return the paper's strength, or the largest whose divergence is within ``MOST_KL``, to two digits."""
-    measured: dict[float, float] = {}
+    measured = functools.cache(divergence)
 
     def rounded(sigma: float) -> float:
-        sigma = float(f"{sigma:.{_DIGITS}g}")
-        if sigma not in measured:
-            measured[sigma] = divergence(sigma)
-        return measured[sigma]
+        return measured(float(f"{sigma:.{_DIGITS}g}"))
 
     sigma = PAPER.sigma
     if not rounded(sigma) <= MOST_KL:  # nor where it is no number
         sigma = float(f"{largest_sigma(rounded, MOST_KL, start=sigma):.{_DIGITS}g}")
-    return Strength(sigma, measured[sigma], measured[PAPER.sigma])
+    return Strength(sigma, measured(sigma), measured(PAPER.sigma))
 
 
 def largest_sigma(divergence: Callable[[float], float], tolerance: float, *, start: float = 0.1) -> float:
