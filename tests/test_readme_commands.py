@@ -1,7 +1,6 @@
 """Every command of every README runs, in a shell, one after the other, on the first records of the samples.
 
-The model is a tiny random one, under whatever name the READMEs give it: what is printed is compared elsewhere
-(``test_printed_examples``), with the real one.
+The model is a tiny random one, under whatever name the READMEs give it.
 """
 
 import json
