@@ -70,10 +70,7 @@ SAME_EXPRESSIONS = [
     *((r"\{i, -i\}", r"\{-i, i\}"), ("x+iy", "x + i y"), ("a+bi", "b i + a"), (r"\pm i", "i, -i"), ("i", r"\sqrt{-1}")),
     *((r"4\sqrt3\text{ cm}", r"\sqrt{48}\text{ centimeters}"), (r"\sqrt{2}", "1.414214"), ("2^{-1}", "0.5")),
     *((r"(2,\infty)", r"(\frac{4}{2},+\infty)"), (r"-\infty", r"x = -\infty")),
-    (
-        r"\begin{pmatrix}1 & 2 \\3 & 4\end{pmatrix}",
-        r"\left[\begin{array}{cc}1 & 2 \\ 3 & 4\end{array}\right]",
-    ),
+    (r"\begin{pmatrix}1 & 2 \\3 & 4\end{pmatrix}", r"\left[\begin{array}{cc}1 & 2 \\ 3 & 4\end{array}\right]"),
 ]
 DIFFERENT_EXPRESSIONS = [
     *(("[0,9)", "[0,1)"), ("(0,9)", "[0,9)"), ("(3,1)", r"\{1,3\}"), ("1, 2", r"\{1,2,3\}"), ("x+2n+1", "x+1")),

@@ -1,12 +1,29 @@
-"""What happens before a model is loaded: mistakes are said at once, and Ctrl-C ends without a traceback."""
+"""What happens before a model is loaded, and how what comes slowly is worked on as it comes."""
 
+import itertools
+import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
+
+from tests.helpers import parsed, records
+from tokur_cli.commands.baselines.samples import question_key, standing_together
+from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.score.records import ScoredLine
+from tokur_cli.commands.score.work import ScoreStream
+from tokur_cli.commands.session.work import none_written
+from tokur_cli.commands.shared.errors import InvalidRecords
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.windows import as_they_come, windows
+from tokur_cli.records import record as bounds
+from tokur_cli.records.errors import RecordError
+from tokur_cli.records.record import Record
 
 GOOD = b'{"id": "a", "question": "1 + 1?", "response": "2"}\n'
 SECONDS = 10.0
@@ -91,3 +108,181 @@ def test_start_ctrl_c_while_tokur_starts_ends_it_without_a_traceback(millisecond
     given.write_bytes(GOOD)
     ended = interrupt(milliseconds, ["score", given, "-m", tiny_folder])
     assert interrupted_quietly(*ended, tiny_folder), ended
+
+
+PATIENCE = 60
+
+
+def encoded(rows):
+    return [json.dumps(row).encode() + b"\n" for row in rows]
+
+
+class Running:
+    """A command whose input stays open for as long as the test wants: of a new interpreter, or of what is there."""
+
+    def __init__(self, *arguments, programs=None, **options):
+        tokur = [sys.executable, "-m", "tokur_cli"] if programs is None else [programs / "tokur"]
+        self.process = subprocess.Popen(
+            [*tokur, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, "OMP_NUM_THREADS": "1"}, bufsize=0, **options,
+        )  # fmt: skip
+        self.out = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def give(self, data):
+        self.process.stdin.write(data)
+
+    def lines(self, count):
+        """The first lines of the output, as records, waited for."""
+        deadline = time.monotonic() + PATIENCE
+        while self.out.count(b"\n") < count:
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
+            assert ready, f"only this of {count} lines: {self.out[:200]!r}"
+            part = os.read(self.process.stdout.fileno(), 1 << 20)
+            assert part, "the output ended"
+            self.out += part
+        return parsed(self.out.decode())
+
+    def close(self):
+        """End the input; the exit code and all of the output."""
+        self.process.stdin.close()
+        self.process.stdin = None
+        rest, _ = self.process.communicate(timeout=PATIENCE)
+        self.out += rest
+        return self.process.returncode, parsed(self.out.decode())
+
+
+def ids(found):
+    return [record["id"] for record in found]
+
+
+def test_arrivals_score_delivers_while_the_pipe_is_open(tiny_folder):
+    first, second, third = encoded(records(3))
+    with Running("score", "-m", tiny_folder) as running:
+        running.give(first + second[:10])
+        assert ids(running.lines(1)) == ["q0"], "half a line is waited for"
+        running.give(second[10:])
+        assert ids(running.lines(2)) == ["q0", "q1"]
+        running.give(third)
+        assert ids(running.lines(3)) == ["q0", "q1", "q2"]
+        code, found = running.close()
+    assert (code, len(found)) == (0, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scored", [[], ["--score"]], ids=["plain", "scored"])
+def test_arrivals_generate_delivers_while_the_pipe_is_open(programs, tiny_folder, scored):
+    questions = encoded([{"id": f"q{number}", "question": "1 + 1?"} for number in range(3)])
+    options = ["--max-new-tokens", 4, "-n", 2, "--temperature", 1]
+    with Running("generate", "-m", tiny_folder, *options, *scored, programs=programs) as running:
+        for number, line in enumerate(questions, start=1):
+            running.give(line)
+            found = running.lines(2 * number)
+            assert [record["tokur"]["sample"] for record in found] == [0, 1] * number
+            assert all(("scores" in record["tokur"]) == bool(scored) for record in found)
+        assert running.close()[0] == 0
+
+
+# The parts
+
+
+def slowly(*groups):
+    """Yield the items of each group together, and wait between the groups."""
+    for number, group in enumerate(groups):
+        if number:
+            time.sleep(0.6)
+        yield from group
+
+
+def test_arrivals_no_more_is_read_ahead_than_a_few_records(tmp_path):
+    taken = []
+
+    def counted():
+        for number in range(1000):
+            taken.append(number)
+            yield number
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found = as_they_come(str(pipe), counted())
+    assert next(found) == 0
+    time.sleep(0.3)
+    assert len(taken) < 20
+    assert sum(1 for _ in found) == 999
+    assert threading.active_count() < 20
+
+
+def test_arrivals_a_pause_ends_a_window_before_the_last_question():
+    def record(name):
+        return Record.parse(json.dumps({"id": name, "question": name}).encode(), None, None)
+
+    stream = [record("a"), record("a"), None, record("b"), None, record("b"), record("c"), None, None]
+    found = windows(standing_together(stream), iter([9] * 9), question_key())
+    assert [[one.id for one in window] for window in found] == [["a", "a"], ["b", "b"], ["c"]]
+
+
+LIMIT = 10_000
+
+
+@pytest.fixture
+def low(monkeypatch):
+    """Let windows be bounded at 10 kB, wherever they are cut."""
+    monkeypatch.setattr(bounds, "WINDOW_BYTES", LIMIT)
+    monkeypatch.setattr("tokur_cli.commands.shared.windows.WINDOW_BYTES", LIMIT)
+
+
+def record(number, size, question=None):
+    row = {"id": question or f"q{number}", "n": number, "pad": "x" * size}
+    return Record.parse(json.dumps(row).encode(), "in", number)
+
+
+SIZES = [0, 9_000, 0, 2_000, 30_000, 30_000, *[4_000] * 7, *[0] * 40]
+ITEMS = [RecordError("bad") if number == 8 else record(number, size) for number, size in enumerate(SIZES)]
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda items: windows(items, itertools.chain([16, 32], itertools.repeat(64))),
+        lambda items: windows(items, iter([20] * 99), question_key()),
+    ],
+    ids=["scores", "questions"],
+)
+def test_windows_have_the_same_items_and_little_text(low, cut):
+    found = list(cut(ITEMS))
+    assert [item for window in found for item in window] == ITEMS
+    for window in found:
+        texts = [item.size for item in window if isinstance(item, Record)]
+        assert sum(texts) < LIMIT + max(texts), "without its largest record it is below the limit"
+    assert max(map(len, found)) >= 16, "short records are as many as before"
+
+
+@pytest.mark.parametrize(("device", "most"), [("cpu", 16), ("cuda", 256)])
+def test_windows_what_is_read_or_generated_is_scored_once_it_fills_a_batch(device, most):
+    """Not once 256 records are there, where a batch has room for fewer: generation would go on for minutes."""
+    read = 0
+
+    def items():
+        nonlocal read
+        for number in range(1000):
+            read += 1
+            yield record(number, 10)
+
+    class Scoring:
+        def __init__(self):
+            self.device = device
+
+        def map(self, tasks, lost):
+            for task in tasks:
+                yield task, [(place, ScoredLine(b"", 1)) for place in range(len(task.window))]
+
+    stream = ScoreStream(Scoring(), ScoringOptions(), Progress("score"), InvalidRecords("score", skip=False))
+    lines = stream.lines(items(), none_written)
+    assert max(read - written for written, _ in enumerate(lines)) == most
+    assert read == 1000

@@ -123,10 +123,7 @@ PARTS = {"role": "user", "content": [{"type": "text", "text": "W"}, {"type": "te
         ({"messages": [USER, ASSISTANT], "response": "So."}, Prompt(messages=[USER])),
         ({"messages": [USER, ASSISTANT], "response": "Well."}, Prompt(messages=[USER, ASSISTANT])),
         ({"messages": [USER], "tokur": {"prompt_token_ids": [1, 2]}}, Prompt(token_ids=[1, 2])),
-        (
-            {"a": {"b": "x"}},
-            "; --question-field names another field: a.b",
-        ),
+        ({"a": {"b": "x"}}, "; --question-field names another field: a.b"),
         ({"custom_id": "a"}, "has no prompt: give the file of what was asked with --requests"),
         ({"question": 5}, '"question" is a number, not a string'),
         ({"messages": [{"role": "user"}]}, '"messages[0].content" is missing'),

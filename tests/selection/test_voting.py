@@ -30,8 +30,7 @@ rules = st.builds(
 @given(
     st.lists(
         st.tuples(
-            st.one_of(st.none(), st.sampled_from(GRID), st.floats(-50, 50)),
-            st.one_of(st.none(), st.integers(0, 3)),
+            st.one_of(st.none(), st.sampled_from(GRID), st.floats(-50, 50)), st.one_of(st.none(), st.integers(0, 3))
         ),
         min_size=1,
         max_size=24,

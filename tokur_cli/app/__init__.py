@@ -41,8 +41,7 @@ def _print_version(context: typer.Context, asked: bool) -> None:
 @app.callback()
 def tokur(
     version: Annotated[
-        bool,
-        typer.Option("--version", metavar="", callback=_print_version, is_eager=True, help="Print the version."),
+        bool, typer.Option("--version", metavar="", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Where in this answer is the model unsure, and which of these answers should I trust?

@@ -77,8 +77,7 @@ def generate(
         typer.Option("--score", metavar="", help="Score the responses in the same run.", rich_help_panel="Posterior"),
     ] = False,
     posterior: Annotated[
-        PosteriorOptions,
-        Excludes("--posterior", but=(*_BESIDE_KEPT, "seed")),  # the seed is that of the samples
+        PosteriorOptions, Excludes("--posterior", but=(*_BESIDE_KEPT, "seed"))  # the seed is that of the samples
     ],
     scoring: Annotated[ScoringOptions, Excludes("--guide", but=_OF_GUIDED)],
     baselines: BaselineOptions,
@@ -115,8 +114,7 @@ def score(
     prompts: PromptOptions,
     source: InputOptions,
     from_logprobs: Annotated[
-        bool,
-        typer.Option("--from-logprobs", metavar="", help="By logged log-probabilities.", rich_help_panel="Input"),
+        bool, typer.Option("--from-logprobs", metavar="", help="By logged log-probabilities.", rich_help_panel="Input")
     ] = False,
 ) -> None:
     """Score responses: how unsure is the model of each token? Adds total, aleatoric and epistemic uncertainty.
@@ -137,12 +135,7 @@ def score(
 
 
 def select(
-    *,
-    scored: Records = None,
-    options: SelectOptions,
-    labels: LabelOptions,
-    target: RecordOutput,
-    source: InputOptions,
+    *, scored: Records = None, options: SelectOptions, labels: LabelOptions, target: RecordOutput, source: InputOptions
 ) -> None:
     """Choose the best of N answers: the most confident ones vote. Writes one response for each question.
 

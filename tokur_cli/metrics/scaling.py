@@ -45,11 +45,7 @@ class Scaling:
         self.questions = self.unlabelled = self.fewest = 0
 
     def add(
-        self,
-        question: ArrayLike,
-        classes: Sequence[Hashable],
-        correct: ArrayLike,
-        confidences: Mapping[str, ArrayLike],
+        self, question: ArrayLike, classes: Sequence[Hashable], correct: ArrayLike, confidences: Mapping[str, ArrayLike]
     ) -> None:
         """Take in a run of R responses.
 

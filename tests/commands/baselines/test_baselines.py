@@ -2,13 +2,24 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
 from tests.engine.baselines.plain import by_hand
+from tests.engine.baselines.tiny_encoders import tiny_encoder_folder
 from tests.helpers import parsed, records, turn_of, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
+from tokur_cli.commands.baselines.comparison import judge as judge_of
+from tokur_cli.commands.baselines.features import TextSet
 from tokur_cli.commands.baselines.questions import P_TRUE, question_of
+from tokur_cli.commands.options.model import PromptOptions
+from tokur_cli.commands.session.session import Session
+from tokur_cli.commands.shared.progress import Progress
+from tokur_cli.commands.shared.prompts import PromptForm
+from tokur_cli.engine.baselines.encoders import load_entailment
+from tokur_cli.engine.forward.probe import probe_model
+from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.record import Record
 
@@ -60,3 +71,63 @@ def test_question_of_is_what_the_record_asked(row, asked):
     tokenizer = ResponseTokenizer(tiny_tokenizer(), 512, (258,), 259)
     record = Record.parse(json.dumps({**row, "response": "so"}).encode(), "in.jsonl", 1)
     assert question_of(record, tokenizer) == asked
+
+
+def text_set(texts, context=""):
+    return TextSet("Why?", context, texts, [])
+
+
+@pytest.fixture
+def judge():
+    tokenizer = tiny_tokenizer()
+    tiny = tiny_model()
+    probe = probe_model("tiny", tiny, tokenizer)
+    end_ids = (tokenizer.eos_token_id,)
+    model = LanguageModel("tiny", tokenizer, "tiny", None, "float32", 512, end_ids, len(tokenizer), tiny, probe)
+    return judge_of(Session(model, PromptForm(PromptOptions()), Progress("score"), batch_tokens=1000))
+
+
+def test_entailment_the_judge_finds_what_plain_questions_to_the_model_find(judge):
+    """By its bytes' forms: Yes and YES begin with Y, yes with y; with and without a space before them."""
+    texts = ["It is 4.", "It is 5.", "4", "It is 4.", "No idea"]
+    (entails,) = judge([text_set(texts)])
+    model, tokenizer = tiny_model().double(), tiny_tokenizer()
+    for i, one in enumerate(texts):
+        for j, other in enumerate(texts):
+            question = (
+                f'We are evaluating answers to the question "Why?"\nHere are two possible answers:\n'
+                f"Possible Answer 1: {one}\nPossible Answer 2: {other}\n"
+                "Does Possible Answer 1 semantically entail Possible Answer 2? Respond with Yes or No."
+            )
+            prompt = f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
+            with torch.no_grad():
+                plain = model(torch.tensor([tokenizer(prompt)["input_ids"]])).logits[0, -1].softmax(-1)
+                spaced = model(torch.tensor([tokenizer(prompt + " ")["input_ids"]])).logits[0, -1].softmax(-1)
+            space = float(plain[tokenizer(" ")["input_ids"][0]])
+            yes, no = (
+                sum(float(plain[b] + space * spaced[b]) for b in tokenizer(letters)["input_ids"])
+                for letters in ("Yy", "Nn")
+            )
+            assert entails[i, j] == (one == other or yes > no), (one, other)
+    assert 0 < entails.sum() < entails.size
+
+
+def test_entailment_an_nli_model_serves_both_purposes_and_is_named_in_the_records(run_tokur, tiny_folder, tmp_path):
+    labels = {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}
+    folder = tiny_encoder_folder(tmp_path / "nli", "deberta", "AutoModelForSequenceClassification", id2label=labels)
+    options = ["--entailment", "nli", "--set", f"nli_model={folder}", "--similarity", "nli", "--over", "samples"]
+    rows = [{**row, "id": "one", "question": "Why?", "response": row["response"][:8]} for row in records(3)]
+    path = write_lines(tmp_path / "in.jsonl", rows)
+    scores = ["--scores", "semantic_entropy,u_deg"]
+    code, out, err = run_tokur("score", path, "-m", tiny_folder, *scores, *options)
+    assert (code, err) == (0, "")
+    scored = parsed(out)
+    assert scored[0]["tokur"]["run"]["nli_model"] == str(folder)
+    model = load_entailment(str(folder), device="cpu")
+    question = rows[0]["question"]
+    texts = [f"{question} {row['response']}" for row in rows]
+    alike = model(texts)[..., 0]
+    np.fill_diagonal(alike, 1)
+    degrees = (alike + alike.T).sum(axis=1) / 2
+    found = [record["tokur"]["scores"]["u_deg"] for record in scored]
+    assert found == pytest.approx(list(1 - degrees / 3), abs=1e-5)

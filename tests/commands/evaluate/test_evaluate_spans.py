@@ -67,11 +67,7 @@ def test_evaluate_steps_every_quantity_and_aggregate_agrees_with_scikit_learn(ev
             assert row["auroc"]["value"] == pytest.approx(roc_auc_score(label, np.negative(doubt)))
             assert row["auprc"]["value"] == pytest.approx(average_precision_score(label, np.negative(doubt)))
     labelled = [claim["correct"] for record in records for claim in record["claims"] if claim["correct"] is not None]
-    assert rows["eu_sum"]["outcomes"] == {
-        "correct": sum(labelled),
-        "incorrect": 60,
-        "null_label": 300 - len(labelled),
-    }
+    assert rows["eu_sum"]["outcomes"] == {"correct": sum(labelled), "incorrect": 60, "null_label": 300 - len(labelled)}
     assert rows["chance"]["auroc"]["value"] == 0.5
     assert rows["chance"]["hit1"]["value"] == pytest.approx(1 / 5)
     assert rows["length"]["within"]["value"] == 0.5  # no score are as long

@@ -7,24 +7,8 @@ from types import SimpleNamespace
 import tiktoken
 from inspect_ai import Task, eval, task
 from inspect_ai.dataset import Sample
-from inspect_ai.model import (
-    ChatMessageAssistant,
-    ContentReasoning,
-    ContentText,
-    ModelOutput,
-    get_model,
-)
-from inspect_ai.scorer import (
-    NOANSWER,
-    Score,
-    accuracy,
-    f1,
-    includes,
-    match,
-    mean,
-    model_graded_fact,
-    scorer,
-)
+from inspect_ai.model import ChatMessageAssistant, ContentReasoning, ContentText, ModelOutput, get_model
+from inspect_ai.scorer import NOANSWER, Score, accuracy, f1, includes, match, mean, model_graded_fact, scorer
 from inspect_ai.solver import generate, system_message, use_tools
 from inspect_ai.tool import tool
 

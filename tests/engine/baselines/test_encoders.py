@@ -76,13 +76,7 @@ def test_entailment_probabilities_are_those_of_single_calls_with_the_labels_in_o
     np.testing.assert_allclose(found.sum(axis=-1), 1)
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"},
-        {0: "entailment", 1: "not_entailment"},
-    ],
-)
+@pytest.mark.parametrize("labels", [{0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}, {0: "entailment", 1: "not_entailment"}])
 def test_load_entailment_lists_labels_that_do_not_tell(labels, tmp_path):
     folder = tiny_encoder_folder(tmp_path / "nli", "bert", CLASSIFIER, id2label=labels)
     with pytest.raises(TokurError, match=rf"they are {', '.join(labels.values()).lower()}; name .*--set nli_model"):

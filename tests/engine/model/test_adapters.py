@@ -28,8 +28,7 @@ def test_merge_adapter_of_each_kind_into_the_base_that_its_config_names(kind, tm
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{"modules_to_save": ["embed_tokens", "lm_head"]}, {"trainable_token_indices": [259, 260]}],
+    "fields", [{"modules_to_save": ["embed_tokens", "lm_head"]}, {"trainable_token_indices": [259, 260]}]
 )
 @pytest.mark.parametrize("tied", [False, True])
 def test_merge_adapter_brings_its_own_tokens_with_tokenizer_and_embeddings(fields, tied, tmp_path):

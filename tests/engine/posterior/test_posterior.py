@@ -64,8 +64,7 @@ def test_build_posterior_takes_layers_as_a_slice_and_change_no_noise():
 
 
 @pytest.mark.parametrize(
-    ("layers", "message"),
-    [("4:", "has layers 0 to 3"), ("2:1", "hold none"), ("1-3", "is not a slice")],
+    ("layers", "message"), [("4:", "has layers 0 to 3"), ("2:1", "hold none"), ("1-3", "is not a slice")]
 )
 def test_build_posterior_says_impossible_layers_and_ranks(layers, message):
     with pytest.raises(TokurError, match=message):

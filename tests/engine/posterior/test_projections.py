@@ -28,10 +28,7 @@ MORE_FUSED = {
     "mpt": ("MptConfig", {"vocab_size": 259, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 512}),
     "falcon": ("FalconConfig", SIZES | {"multi_query": False, "new_decoder_architecture": False, "bias": True}),
     "falcon-multi-query": ("FalconConfig", SIZES | {"multi_query": True, "new_decoder_architecture": False}),
-    "falcon-new": (
-        "FalconConfig",
-        SIZES | {"new_decoder_architecture": True, "num_kv_heads": 2, "bias": True},
-    ),
+    "falcon-new": ("FalconConfig", SIZES | {"new_decoder_architecture": True, "num_kv_heads": 2, "bias": True}),
 }
 
 
@@ -128,8 +125,7 @@ def test_find_projections_leave_a_gate_beside_the_queries_alone(family):
 
 
 @pytest.mark.parametrize(
-    "family",
-    [*GATED, *FUSED, *WITH_TOWERS, *LATENT, *HYBRID, "opt", "bart", "llama4_text", "mllama", "bloom"],
+    "family", [*GATED, *FUSED, *WITH_TOWERS, *LATENT, *HYBRID, "opt", "bart", "llama4_text", "mllama", "bloom"]
 )
 def test_score_draws_of_other_families_equal_brute_force(family):
     model = more(family)

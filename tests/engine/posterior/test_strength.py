@@ -126,10 +126,7 @@ def counted(function):
 
 
 @given(
-    scale=st.floats(1e-3, 1e3),
-    power=st.floats(1.5, 3.0),
-    ceiling=st.floats(1.0, 10.0),
-    tolerance=st.floats(0.005, 0.3),
+    scale=st.floats(1e-3, 1e3), power=st.floats(1.5, 3.0), ceiling=st.floats(1.0, 10.0), tolerance=st.floats(0.005, 0.3)
 )
 def test_largest_sigma_is_found_from_below_in_under_ten_sweeps(scale, power, ceiling, tolerance):
     """A divergence that grows as a power and levels off, as a language model's does."""

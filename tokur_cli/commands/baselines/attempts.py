@@ -39,9 +39,7 @@ class Attempts:
         }
         self.decoder = session.decoder(
             DecodingOptions(
-                temperature=options.attempt_temperature,
-                seed=options.seed,
-                max_new_tokens=options.attempt_tokens,
+                temperature=options.attempt_temperature, seed=options.seed, max_new_tokens=options.attempt_tokens
             )
         )
         self.scorer = Scorer(session.model.model, None, batch_tokens=session.batch_tokens) if likelihoods else None

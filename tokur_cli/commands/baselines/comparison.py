@@ -14,12 +14,7 @@ from tokur_cli.commands.baselines.features import Features, TextSet
 from tokur_cli.commands.baselines.questions import JUDGE, asked_ids
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
-from tokur_cli.engine.baselines.encoders import (
-    DEFAULT_ENTAILMENT_MODEL,
-    Comparison,
-    load_entailment,
-    load_similarity,
-)
+from tokur_cli.engine.baselines.encoders import DEFAULT_ENTAILMENT_MODEL, Comparison, load_entailment, load_similarity
 from tokur_cli.engine.baselines.layers import LayerView
 from tokur_cli.engine.baselines.yes_no import YES_OR_NO, YesNoQuestion, find_verbalizers
 from tokur_cli.engine.model.embedded import DEFAULT_SIMILARITY_MODEL

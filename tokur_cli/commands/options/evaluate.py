@@ -81,8 +81,7 @@ class EvaluationOptions:
     repeats: Annotated[int, Option(min=1, metavar="N", help="With --scaling: draws for each N.")] = 10
     keep: Annotated[str, Option(metavar="SHARE[,N]", help="With --scaling: as in tokur select.")] = KEEP
     stop_at: Annotated[
-        str | None,
-        Option(metavar="P,P,…", help="With --scaling: what tokur generate --stop-at would lose, and save."),
+        str | None, Option(metavar="P,P,…", help="With --scaling: what tokur generate --stop-at would lose, and save.")
     ] = None
     seed: Annotated[int, Option(min=0, metavar="N", help="Seed of resamples and draws.")] = 0
 

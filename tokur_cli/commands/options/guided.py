@@ -32,8 +32,7 @@ class GuidedOptions:
         Excludes("--temperature=0", "--samples=1", "--backend=vllm"),
     ] = None
     guide_over: Annotated[
-        Over,
-        Option(metavar="WHAT", help="The tokens so far: mean, sum, top5 (least certain); or the last step."),
+        Over, Option(metavar="WHAT", help="The tokens so far: mean, sum, top5 (least certain); or the last step.")
     ] = "mean"
     guide_temperature: Annotated[
         str, Option(metavar="T|auto", help="T in softmax(reward / T); auto: the deviation of a round.")

@@ -148,8 +148,7 @@ class ScoringOptions(SamplingOptions):
     fitted: Calibration | None = None  # what the file of ``calibration`` holds, read once for all workers
 
     estimator: Annotated[
-        Literal["paper", "kl", "fisher"],
-        Option(metavar="HOW", help="How eu is made: paper, kl or fisher."),
+        Literal["paper", "kl", "fisher"], Option(metavar="HOW", help="How eu is made: paper, kl or fisher.")
     ] = "paper"
     scores: Annotated[
         str | None,

@@ -67,8 +67,7 @@ class SelectOptions:
         Excludes("--abstain"),
     ] = None
     grouped: Annotated[
-        bool,
-        Option("--grouped", help="Questions stand together: choose as each ends.", rich_help_panel="Input"),
+        bool, Option("--grouped", help="Questions stand together: choose as each ends.", rich_help_panel="Input")
     ] = False
     records: Annotated[
         bool, Option("--records", help="Write all responses, with tokur.select.", rich_help_panel="Output")

@@ -76,11 +76,7 @@ def _computable(score: Score) -> bool:
 
 
 def _scored(
-    record: Record,
-    tokens: Sequence[LoggedToken],
-    scores: Sequence[Score],
-    run: dict[str, Any],
-    scoring: ScoringOptions,
+    record: Record, tokens: Sequence[LoggedToken], scores: Sequence[Score], run: dict[str, Any], scoring: ScoringOptions
 ) -> Record:
     """Return the record with what its log-probabilities tell; NaN, which is written as null, where they do not."""
     response = record.response

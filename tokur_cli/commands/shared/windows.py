@@ -29,9 +29,7 @@ def window_sizes(largest: int) -> Iterator[int]:
 
 
 def windows(
-    items: Iterable[T | None],
-    sizes: Iterator[int],
-    key: Callable[[Any], object] | None = None,
+    items: Iterable[T | None], sizes: Iterator[int], key: Callable[[Any], object] | None = None
 ) -> Iterator[list[T]]:
     """Cut a stream into windows, which end early where text is long or the stream pauses (None), ends or fails.
 

@@ -46,11 +46,7 @@ def prepare_vllm(model: ModelDescription) -> None:
 
 
 def start_vllm(
-    model: ModelDescription,
-    resources: VllmResources,
-    *,
-    on_cpu: Mapping[str, Any] = {},
-    **settings: Any,
+    model: ModelDescription, resources: VllmResources, *, on_cpu: Mapping[str, Any] = {}, **settings: Any
 ) -> Any:
     """Return an ``LLM`` of vLLM's.
 

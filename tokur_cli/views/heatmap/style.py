@@ -24,10 +24,7 @@ BACKGROUNDS: dict[Theme, tuple[str, ...]] = {
 """Of the eight steps, certain to uncertain."""
 
 _BLACK, _WHITE = "#000000", "#ffffff"
-INKS: dict[Theme, tuple[str, ...]] = {
-    "dark": (*[_WHITE] * 4, *[_BLACK] * 4),
-    "light": (*[_BLACK] * 5, *[_WHITE] * 3),
-}
+INKS: dict[Theme, tuple[str, ...]] = {"dark": (*[_WHITE] * 4, *[_BLACK] * 4), "light": (*[_BLACK] * 5, *[_WHITE] * 3)}
 """The text on each step: the one with the higher contrast ratio of WCAG 2.2, which is 4.5 or more."""
 
 
