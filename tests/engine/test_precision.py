@@ -37,7 +37,7 @@ def fake_mac_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have tensors on "mps" be fake ones within the context, for which float64 is an error."""
     if torch.__version__ < "2.13":  # (compared as versions)
         pytest.skip("the fake tensors of PyTorch before 2.13 know less of GPUs")
-    monkeypatch.setattr(FakeTensor, "tolist", lambda tensor: _zeros(tensor.cpu()).tolist(), raising=False)
+    monkeypatch.setattr(FakeTensor, "tolist", _zeros, raising=False)
     with _guard_of_no_device(), FakeTensorMode(allow_non_fake_inputs=True), _NoFloat64():
         yield
 
@@ -58,13 +58,9 @@ def _guard_of_no_device() -> Iterator[None]:
         guards[_MPS] = own
 
 
-def _zeros(tensor: Tensor) -> np.ndarray[Any, Any]:
-    assert tensor.device.type == "cpu"
-    return np.zeros(tensor.shape, _numpy_dtype(tensor))
-
-
-def _numpy_dtype(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
+def _zeros(tensor: Tensor) -> list[Any]:
+    zeros: list[Any] = np.zeros(tensor.shape, str(tensor.dtype).removeprefix("torch.")).tolist()
+    return zeros
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.7), Sampling(0.7, top_k=5)])

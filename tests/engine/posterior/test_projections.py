@@ -40,25 +40,15 @@ def any_tiny_model(family, monkeypatch):
     return tiny_model(family)
 
 
-def silence(model, part):
-    """Set every row and bias of a projection to zero."""
+def change(model, part, silent=False):
+    """Replace a projection's weight by other numbers, or weight and bias by zeros."""
     for projection in find_projections(model, part):
         rows = slice(None) if projection.rows is None else projection.rows
         weight = projection.module.weight
         weight = weight.T if type(projection.module).__name__ == "Conv1D" else weight
-        weight[rows] = 0
-        if getattr(projection.module, "bias", None) is not None:
+        weight[rows] = 0 if silent else torch.randn_like(weight[rows])
+        if silent and getattr(projection.module, "bias", None) is not None:
             projection.module.bias[rows] = 0
-    return model
-
-
-def change(model, part):
-    """Replace a projection's weight by other numbers."""
-    for projection in find_projections(model, part):
-        rows = slice(None) if projection.rows is None else projection.rows
-        weight = projection.module.weight
-        weight = weight.T if type(projection.module).__name__ == "Conv1D" else weight
-        weight[rows] = torch.randn_like(weight[rows])
     return model
 
 
@@ -71,12 +61,13 @@ def test_find_projections_queries_and_keys_by_what_they_do(family, monkeypatch):
     with torch.no_grad():
         pairs = (("q_proj", "k_proj"), ("k_proj", "q_proj"), ("q_proj", "v_proj"), ("v_proj", "q_proj"))
         for silent, changed in pairs:
-            still = silence(copy.deepcopy(model), silent)
+            still = change(copy.deepcopy(model), silent, silent=True)
             logits["before"] = still(ids).logits
             logits["after"] = change(still, changed)(ids).logits
             moved = (logits["before"] - logits["after"]).abs().max()
             assert moved > 1e-2 if changed == "v_proj" else moved < 1e-5, (silent, changed)
-        assert not torch.allclose(model(ids).logits, silence(copy.deepcopy(model), "q_proj")(ids).logits, atol=1e-2)
+        without_queries = change(copy.deepcopy(model), "q_proj", silent=True)
+        assert not torch.allclose(model(ids).logits, without_queries(ids).logits, atol=1e-2)
 
 
 def test_find_projections_targets_are_ends_of_names_or_globs():

@@ -1,6 +1,8 @@
 """Tokens that logs spell are found again in the vocabulary."""
 
 import pytest
+from tokenizers import Tokenizer, decoders, models
+from transformers import PreTrainedTokenizerFast
 
 from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.text.spelling import Spelling
@@ -12,9 +14,6 @@ END = 258
 
 def wordpieces():
     """SentencePiece's form: ``▁`` for a space, ``<0x..>`` for a byte."""
-    from tokenizers import Tokenizer, decoders, models
-    from transformers import PreTrainedTokenizerFast
-
     names = ["<unk>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁the", "the", "▁", "t", "h", "e", "▁é"]
     vocabulary = {name: index for index, name in enumerate(names)}
     backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>", byte_fallback=True))

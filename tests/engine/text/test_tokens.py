@@ -1,7 +1,8 @@
 import unicodedata
 
 import pytest
-from tokenizers import normalizers, processors
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
 
 from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.text.tokens import ResponseTokenizer
@@ -94,9 +95,6 @@ def test_locate_ids_that_do_not_spell_the_response_are_refused(tok, claimed):
 
 
 def test_tokenize_a_token_across_the_border_belongs_to_the_response():
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
     backend = Tokenizer(models.BPE(vocab={"a": 0, "b": 1, "ab": 2, "c": 3}, merges=[("a", "b")]))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.decoder = decoders.ByteLevel()
@@ -106,9 +104,6 @@ def test_tokenize_a_token_across_the_border_belongs_to_the_response():
 
 
 def test_tokenize_spaces_that_a_tokenizer_leaves_to_nobody_belong_to_the_next_word():
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
     backend = Tokenizer(models.WordLevel(vocab={"the": 0, "end": 1, "?": 2}, unk_token="?"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     located = ResponseTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="?")).tokenize(
