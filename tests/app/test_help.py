@@ -11,6 +11,7 @@ from typer.main import get_command
 from tests.helpers import write_lines
 from tests.readmes import ROOT
 from tokur_cli.app import app
+from tokur_cli.scores.catalogue import CATALOGUE
 
 COMMANDS = get_command(app).commands
 
@@ -63,3 +64,8 @@ def test_help_has_examples_that_work_one_after_the_other(tmp_path, programs, roo
         command = ["bash", "-o", "pipefail", "-c", script]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, example + done.stderr
+
+
+def test_help_of_scores_explains_each(run_tokur):
+    out = run_tokur("score", "--scores", "help")[1]
+    assert all(re.search(rf"^ *{name} ", out, re.MULTILINE) for name in CATALOGUE)

@@ -1,5 +1,6 @@
 """``tokur evaluate`` end to end: hand-worked numbers, scikit-learn as the oracle, labels, and what is refused."""
 
+import math
 import re
 import shutil
 from collections import Counter
@@ -167,12 +168,14 @@ def test_evaluate_plots_are_written_as_png_and_svg(evaluate, tmp_path):
         {**record, "level": number % 3, "id": f"q{number // 4}", "response": "The answer is 7."}
         for number, record in enumerate(many(120, names=("tu", "au", "eu", "ll", "neg_length")))
     ]
+    for record in records:
+        record["tokur"]["scores"]["p_correct"] = 1 / (1 + math.exp(record["tokur"]["scores"]["eu"]))
     folder = tmp_path / "plots"
     options = ["--plot", folder, "--group-by", "level", "--scaling", "2,4", "--bootstrap", 0]
     code, _, err = evaluate(records, options=options)
     assert (code, err) == (0, "")
     names = ["roc", "risk-coverage", "distributions", "eu-au", "eu-au-balanced", "groups"]
-    names += ["scaling-maj", "scaling-wbon"]
+    names += ["scaling-maj", "scaling-wbon", "reliability"]
     assert {path.name for path in folder.iterdir()} == {f"{name}.{end}" for name in names for end in ("png", "svg")}
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.glob("*.png"))
     assert "AUROC" in (folder / "roc.svg").read_text()

@@ -55,13 +55,13 @@ def workers_of(process):
 def test_workers_one_of_which_is_killed_generate_and_score_the_bytes_of_one_process(
     run_tokur, tiny_folder, tmp_path, temporary
 ):
-    rows = [{**row, "id": None} if row["level"] % 7 == 0 else row for row in questions(24)]
+    rows = [{**row, "id": None} if row["level"] % 7 == 0 else row for row in questions(48)]
     asked = write_lines(tmp_path / "in.jsonl", [*rows[:16], b"broken\n", *rows[16:]])
     command = ["generate", asked, "-m", tiny_folder, "-n", 3, "--temperature", 1, "--max-new-tokens", 20]
     command += ["--score", "--dtype", "float32", "--skip-invalid", "-o"]
     assert run_tokur(*command, tmp_path / "one.jsonl")[0] == 3
     process = start([*command, tmp_path / "two.jsonl", "--workers", 2], stderr=subprocess.PIPE)
-    while process.poll() is None and len(workers := workers_of(process)) < 2:
+    while process.poll() is None and not (workers := workers_of(process)):
         time.sleep(0.01)
     workers[0].kill()
     _, err = process.communicate(timeout=300)
