@@ -22,7 +22,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.scaling import rows_of
@@ -114,30 +114,18 @@ def stopping(
                 settled = fewest_settled(labels, level, count)
                 drawn = min(settled, count)
                 accuracy = majority_accuracy(labels[:drawn], right[:drawn])
-                sums[level][place] += accuracy, of_all, spent[drawn - 1], spent[-1], drawn / count, settled <= count
-    chosen = np.random.default_rng(seed).integers(0, len(rows), (resamples, len(rows)))
-    return {level: _estimates(sums[level] / repeats, chosen) for level in levels}
-
-
-def _estimates(means: NDArray[np.float64], chosen: NDArray[np.intp]) -> dict[str, Estimate]:
-    """Return the figures of questions with their intervals.
-
-    Args:
-        means: (Q, 6) accuracies, those of all N, tokens, those of all N, fractions of samples, settled.
-        chosen: (R, Q) the questions of each resample.
-    """
-    accuracy, of_all, drawn, every, samples, settled = means.T
-    one = np.ones(len(means))
-
-    def of(top: NDArray[np.float64], bottom: NDArray[np.float64] = one, *, is_difference: bool = False) -> Estimate:
-        resampled = top[chosen].sum(axis=1) / bottom[chosen].sum(axis=1)
-        return Estimate.resampled(float(top.sum() / bottom.sum()), resampled, is_difference=is_difference)
-
-    is_known = np.isfinite(every).all()
-    return {
-        "accuracy": of(accuracy),
-        "difference": of(accuracy - of_all, is_difference=True),
-        "tokens": of(drawn, every) if is_known else Estimate(None, reason="a response whose length is not known"),
-        "samples": of(samples),
-        "settled": of(settled),
-    }
+                ends = accuracy, accuracy - of_all, drawn / count, settled <= count, spent[drawn - 1], spent[-1]
+                sums[level][place] += ends
+    again = np.random.default_rng(seed).integers(0, len(rows), (resamples, len(rows)))
+    chosen = np.concatenate((np.arange(len(rows))[None], again))  # (1 + R, Q)
+    found = {}
+    for level, of_questions in sums.items():
+        accuracy, difference, samples, settled, spent, every = (of_questions / repeats)[chosen].mean(axis=1).T
+        found[level] = {
+            "accuracy": Estimate.resampled(accuracy),
+            "difference": Estimate.resampled(difference, is_difference=True),
+            "tokens": Estimate.resampled(spent / every, reason="a response whose length is not known"),
+            "samples": Estimate.resampled(samples),
+            "settled": Estimate.resampled(settled),
+        }
+    return found

@@ -36,27 +36,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 GROWTH = 4
 """How many times the beginning of a sequence the next one begins at."""
-
-
-class Tests(NamedTuple):
-    """A sequence of tests.
-
-    Attributes:
-        level: its share of δ.
-        sizes: how many of the most confident responses each is of, ascending.
-        errors: how many errors each allows.
-    """
-
-    level: float
-    sizes: NDArray[np.intp]
-    errors: NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +90,12 @@ def certify(
 
 
 @lru_cache(maxsize=16)
-def sequences(count: int, alpha: float, delta: float) -> list[Tests]:
-    """Return the tests of ``count`` responses, none where too few can be certified."""
+def sequences(count: int, alpha: float, delta: float) -> list[tuple[float, NDArray[np.intp], NDArray[np.intp]]]:
+    """Return the sequences of tests of ``count`` responses, none where too few can be certified.
+
+    Of each: its share of δ; how many of the most confident responses each test is of, ascending; how many errors it
+    allows.
+    """
     from scipy.stats import nbinom
 
     starts = 0
@@ -123,7 +112,7 @@ def sequences(count: int, alpha: float, delta: float) -> list[Tests]:
         of, errors = sizes[begin:], np.arange(begin, len(sizes))
         if not len(of) or of[-1] < count:
             of, errors = np.append(of, count), np.append(errors, len(sizes) - 1)
-        found.append(Tests(level, of, errors))
+        found.append((level, of, errors))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
@@ -34,12 +35,15 @@ class Estimate:
     reason: str | None = None
 
     @classmethod
-    def resampled(cls, value: float, drawn: Floats, *, is_difference: bool = False) -> Estimate:
-        """Return a value with its percentile interval of resampled ones (R,), NaN left out, and the p of a difference.
+    def resampled(cls, values: Floats, *, is_difference: bool = False, reason: str | None = None) -> Estimate:
+        """Return the first of (1 + R,) values with the percentile interval of the others, and the p of a difference.
 
-        p is twice the smaller fraction of resampled differences on either side of 0, in [2/(R + 1), 1].
+        Where it is NaN, it is not defined, for a reason; NaN is left out of the others. p is twice the smaller fraction
+        of resampled differences on either side of 0, in [2/(R + 1), 1].
         """
-        known = drawn[np.isfinite(drawn)]
+        value, known = float(values[0]), values[1:][np.isfinite(values[1:])]
+        if math.isnan(value):
+            return cls(None, reason=reason)
         if not len(known):
             return cls(value)
         low, high = map(float, np.quantile(known, [0.025, 0.975]))

@@ -17,7 +17,7 @@ from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.metrics.adaptive_consistency import stopping
 from tokur_cli.metrics.catalogue import leading
 from tokur_cli.metrics.estimate import Estimate, over_runs
-from tokur_cli.metrics.evaluation import Evaluation, Plan, evaluate_scores
+from tokur_cli.metrics.evaluation import Evaluation, evaluate_scores
 from tokur_cli.metrics.scaling import Scaling
 from tokur_cli.records.errors import TokurError
 
@@ -79,11 +79,13 @@ def _evaluate(
         evaluation = evaluate_scores(
             {name: run.confidence(name)[members] for name in dict.fromkeys((*names, *against)) if name in run.scores},
             label,
-            Plan(options.bootstrap, options.seed, against),
             cluster=np.array(run.question)[members],
             response=np.array(run.response)[members] if run.wanted.spans else None,
             length=None if run.wanted.spans else np.array(run.length)[members],
             probabilities=[name for name in names if name in run.probabilities],
+            baselines=against,
+            bootstrap=options.bootstrap,
+            seed=options.seed,
         )
         found.append(replace(evaluation, scores={name: evaluation.scores[name] for name in names}))
     together: Evaluation = over_runs(found or [evaluate_scores({}, ())])
