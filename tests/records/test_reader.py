@@ -21,10 +21,10 @@ from pyarrow import parquet
 
 from tests.helpers import write_lines
 from tests.records.reading import DATA, message_of, zstd_archive, zstd_compress
-from tokur_cli.records.arrays import elements
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.reader import read_records
-from tokur_cli.records.streams import bounded_lines, open_input
+from tokur_cli.records.streams import open_input
+from tokur_cli.records.texts import elements, lines
 
 calm = settings(deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 LINES = b'\xef\xbb\xbf{"a":1}\n{"b":"\xe2\x80\xa8"}\r\n\n  \n{"c":3}'
@@ -57,11 +57,10 @@ def test_open_input_reads_files_and_standard_input_in_every_form(form, tmp_path,
 
 @calm
 @given(st.lists(st.sampled_from([b"a", b"\n", b"\r", b" ", b"\t", b"\xe2\x80\xa8", b"\x85", b"\x0b", b"\x00"])))
-def test_bounded_lines_split_at_line_feeds_alone(parts):
+def test_lines_split_at_line_feeds_alone_and_are_not_blank(parts):
     data = b"".join(parts)
-    found = [(number, line.removesuffix(b"\n")) for number, line in bounded_lines(io.BytesIO(data))]
-    expected = list(enumerate(data.split(b"\n"), start=1))
-    assert found == (expected[:-1] if expected[-1][1] == b"" else expected)
+    found = [(number, line) for _, number, line in lines(io.BytesIO(data), "in")]
+    assert found == [(n, line.rstrip()) for n, line in enumerate(data.split(b"\n"), start=1) if line.strip()]
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd_compress])
@@ -80,11 +79,11 @@ def test_open_input_delivers_what_comes_before_a_cut_archives_end(compress, tmp_
 
 def test_open_input_says_why_a_file_cannot_be_opened(tmp_path, monkeypatch):
     for path, message in (("nowhere", "there is no such file"), (str(tmp_path), "is a directory"), ("a\0b", "null")):
-        with pytest.raises(TokurError, match=message):
-            open_input(path)
+        with pytest.raises(TokurError, match=message), open_input(path):
+            pass
     monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(TokurError, match=r"<stdin>: standard input is closed"):
-        open_input("-")
+    with pytest.raises(TokurError, match=r"<stdin>: standard input is closed"), open_input("-"):
+        pass
     for data, hint in ((b"{\n}\n", "jq -c"), (b"id,question\n1,a\n", "ends in .csv"), (b"PAR1", "ends in .parquet")):
         (tmp_path / "in").write_bytes(data)
         try:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from tokur_cli.records.arrays import elements
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, recognise
 from tokur_cli.records.formats.base import Format, Given, Items, Note
@@ -19,16 +17,8 @@ from tokur_cli.records.formats.inspect import is_log, read_log
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.published import published_rows, records_of
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import (
-    BOM,
-    MAX_LINE,
-    STDIN,
-    bounded_lines,
-    display_name,
-    is_regular_file,
-    open_input,
-    too_long,
-)
+from tokur_cli.records.streams import STDIN, display_name, is_regular_file, open_input
+from tokur_cli.records.texts import BOM, MAX_LINE, elements, lines, too_long
 
 AUTO = "auto"
 # An array, or an object of rows by their numbers, as OpenCompass writes
@@ -98,28 +88,21 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
         return
     source = display_name(path)
     with open_input(path) as stream:
-        head = stream.peek().removeprefix(BOM)
+        head = stream.peek(1).removeprefix(BOM)
         if head.startswith((b"PAR1", b"ARROW1")):
             raise TokurError(f"{source}: is a table: give it by a name that ends in .parquet or .arrow")
         if is_log(head):
             rows = read_log(stream, source, max_line, note)
         elif _ROWS.match(head):
-            rows = elements(stream, source, None, max_line)
+            rows = elements(stream, source, longest=max_line)
         else:
-            rows = _json_lines(stream, source, max_line)
+            rows = lines(stream, source, max_line)
         for name, line, text in rows:
             try:
                 yield RecordError(too_long(max_line), name, line) if text is None else Record.parse(text, name, line)
             except RecordError as error:
                 hint = _hint(text or b"") if (name, line) == (source, 1) else ""
                 yield RecordError(error.message + hint, name, line)
-
-
-def _json_lines(stream: io.BufferedReader, source: str, max_line: int) -> Iterator[tuple[str, int, bytes | None]]:
-    for number, line in bounded_lines(stream, max_line):
-        text = line and line.removeprefix(BOM)  # files with one may have been put together
-        if text is None or text.strip():
-            yield source, number, text
 
 
 def _hint(line: bytes) -> str:

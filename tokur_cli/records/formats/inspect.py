@@ -1,4 +1,4 @@
-"""Samples of Inspect AI logs (``.eval``, ``.json``)."""
+"""Texts of Inspect AI logs (``.eval``, ``.json``)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from tokur_cli.records.arrays import elements
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, add_label, dicts, each, has
@@ -19,8 +17,8 @@ from tokur_cli.records.formats.chat_api import read_choices
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import Record
+from tokur_cli.records.texts import Texts, elements
 
-Samples = Iterator[tuple[str, int, bytes | None]]
 _ATTACHMENT = "attachment://"
 _ZIP = b"PK\x03\x04"
 _VERDICTS: dict[str, float | bool] = {"C": True, "I": False, "N": False, "P": 0.5}
@@ -131,9 +129,9 @@ def is_log(head: bytes) -> bool:
     return head.startswith(_ZIP) or _LOG.match(head) is not None
 
 
-def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note) -> Samples:
+def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note) -> Texts:
     """Yield each sample's name, its line, and its JSON text, None where that is longer than so many bytes."""
-    head = stream.peek()
+    head = stream.peek(1)
     if _STARTED.match(head):
         note(f"{source}: {_UNFINISHED}")
     if head.startswith(_ZIP):
@@ -147,14 +145,14 @@ def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note
         yield name, line, text
 
 
-def _read_archive(stream: io.BufferedReader, source: str, max_member: int, note: Note) -> Samples:
+def _read_archive(stream: io.BufferedReader, source: str, max_member: int, note: Note) -> Texts:
     """Yield the samples of an ``.eval`` archive, in the order in which they were written."""
     if sys.version_info < (3, 14):
         from backports.zstd import zipfile  # Inspect compresses so
     else:
         import zipfile
 
-    if not stream.seekable():
+    if not isinstance(stream, io.BufferedReader) or not stream.seekable():
         raise TokurError(f"{source}: an Inspect log is read as a file, not from a pipe or an archive")
     try:
         with zipfile.ZipFile(stream) as archive:
