@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Literal
 
-from tokur_cli.views.visible import picture, width_of
+from wcwidth import wcswidth
+
+from tokur_cli.views.visible import picture
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -108,14 +110,14 @@ def print_table(table: Table, console: Console) -> None:
     columns: list[list[Text]] = [[Text(picture(row.name)) for row in table.rows]]
     for place, column in enumerate(table.columns):
         cells = [row.cells[place] for row in table.rows]
-        title, widest = picture(column.title), max((width_of(cell.aside) for cell in cells), default=0)
+        title, widest = picture(column.title), max((wcswidth(cell.aside) for cell in cells), default=0)
         room = widest + 1 if widest else 0
-        figures = max([width_of(title) - room, *(width_of(picture(cell.text)) for cell in cells)])
+        figures = max([wcswidth(title) - room, *(wcswidth(picture(cell.text)) for cell in cells)])
         grid.add_column(title.rjust(figures), overflow="fold")
         columns.append([])
         for cell, mark in zip(cells, marks, strict=True):
             shown = picture(cell.text)
-            text = Text(" " * (figures - width_of(shown))).append(shown, styles[mark[place]])
+            text = Text(" " * (figures - wcswidth(shown))).append(shown, styles[mark[place]])
             columns[-1].append(text.append(f" {cell.aside:>{widest}}", "dim") if cell.aside else text)
     for texts in zip(*columns, strict=True):
         grid.add_row(*texts)

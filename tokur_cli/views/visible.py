@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from wcwidth import iter_graphemes, wcswidth
@@ -45,24 +46,25 @@ def glyphs(text: str) -> Iterator[Glyph]:
     """
     start = 0
     for cluster in iter_graphemes(text) if not text.isascii() else text:
+        end = start + len(cluster)
         if cluster.isascii() and cluster.isprintable():
-            yield Glyph(start, start + 1, cluster, 1, False)
-            start += 1
-            continue
-        end, at = start + len(cluster), start
-        for index in (index for index in range(start, end) if _is_hidden(text, index, cluster)):
-            if at < index:
-                yield _visible_glyph(at, text[at:index])
-            yield _hidden_glyph(index, text[index])
-            at = index + 1
-        if at < end:
-            yield _visible_glyph(at, text[at:end])
+            yield Glyph(start, end, cluster, 1, False)
+        else:
+            hidden = {index for index in range(start, end) if _is_hidden(text, index, cluster)}
+            bounds = sorted({start, end, *hidden, *(index + 1 for index in hidden)})
+            for first, after in pairwise(bounds):
+                yield _glyph(first, text[first:after], is_hidden=first in hidden)
         start = end
 
 
 def picture(text: str) -> str:
     """Return the text as it is drawn, on one line."""
     return "".join(glyph.shown for glyph in glyphs(text))
+
+
+def one_line(text: str) -> str:
+    """Return the text as it is drawn, each white space in it a blank."""
+    return picture(" ".join(text.split()))
 
 
 def paragraphs(text: str) -> str:
@@ -76,12 +78,6 @@ def indented(text: str) -> str:
     return paragraphs(lines).replace("\n", "\n  ")
 
 
-def width_of(text: str) -> int:
-    """Return the columns that a text takes, which must hold no control codes (a `picture` never does)."""
-    width: int = wcswidth(text)
-    return width
-
-
 def shorten(text: str, width: int, *, keep_end: bool = False) -> str:
     """Return a picture cut to at most a number of columns, with ``…`` where it was cut.
 
@@ -90,31 +86,27 @@ def shorten(text: str, width: int, *, keep_end: bool = False) -> str:
         width: columns, at least 1.
         keep_end: cut at the start instead of the end.
     """
-    if width_of(text) <= width:
+    if wcswidth(text) <= width:
         return text
     clusters = list(iter_graphemes(text))
     if keep_end:
         clusters.reverse()
     kept, used = [], 1
     for cluster in clusters:
-        used += width_of(cluster)
+        used += wcswidth(cluster)
         if used > width:
             break
         kept.append(cluster)
     return "…" + "".join(reversed(kept)) if keep_end else "".join(kept) + "…"
 
 
-def _visible_glyph(start: int, text: str) -> Glyph:
-    # A mark without a letter to sit on would land on a neighbour that belongs to another token.
-    shown = text if width_of(text) > 0 else "◌" + text
-    return Glyph(start, start + len(text), shown, max(1, width_of(shown)), False)
-
-
-def _hidden_glyph(index: int, char: str) -> Glyph:
-    if char == "\n":
-        return Glyph(index, index + 1, NEWLINE, 1, True)
-    shown = TAB if char == "\t" else f"⟨U+{ord(char):04X}⟩"
-    return Glyph(index, index + 1, shown, len(shown), False)
+def _glyph(start: int, text: str, *, is_hidden: bool) -> Glyph:
+    shown = text
+    if is_hidden:
+        shown = {"\n": NEWLINE, "\t": TAB}.get(text) or f"⟨U+{ord(text):04X}⟩"
+    elif wcswidth(text) <= 0:  # a mark without a letter to sit on would land on a neighbour, of another token
+        shown = "◌" + text
+    return Glyph(start, start + len(text), shown, max(1, wcswidth(shown)), text == "\n")
 
 
 def _is_hidden(text: str, index: int, cluster: str) -> bool:

@@ -1,5 +1,6 @@
 """What a heat map draws: cells and their lines, one colour scale, and where a response is least certain."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ from wcwidth import iter_graphemes, wcswidth
 from tests.views.heatmap import view_samples
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.views.heatmap.cells import cells_of, wrap
-from tokur_cli.views.heatmap.response import HeatmapResponse, Step, Sums, context, least_certain
+from tokur_cli.views.heatmap.response import HeatmapResponse, Step, context, least_certain
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
 from tokur_cli.views.heatmap.style import BACKGROUNDS, INKS, STEPS
 
@@ -110,12 +111,12 @@ def test_context_fits_and_shows_newlines():
 def test_least_certain_step_goes_by_sums_where_tokens_add_up_and_else_by_means():
     """A confidence that grows with each token is compared by its mean; a step that lacks a value is not compared."""
     for quantity, pairs, least in (
-        (view_samples.EU, ((0.4, 0.1), (0.3, 0.15), (None, None)), 0),
+        (view_samples.EU, ((0.4, 0.1), (0.3, 0.15), (math.nan, math.nan)), 0),
         (view_samples.LOGPROB, ((-4.0, -1.0), (-3.0, -1.5)), 0),
         (view_samples.DEEPCONF, ((4.0, 1.5), (5.0, 1.0)), 1),
-        (view_samples.EU, ((None, None),), None),
+        (view_samples.EU, ((math.nan, math.nan),), None),
     ):
-        steps = [Step(0, 1, range(1), {quantity.name: Sums(*pair)}) for pair in pairs]
+        steps = [Step(0, 1, range(1), {quantity.name: dict(zip(("sum", "mean"), pair, strict=True))}) for pair in pairs]
         assert HeatmapResponse("1", "a", [(0, 1)], {}, steps=steps).least_certain_step(quantity) == least
 
 

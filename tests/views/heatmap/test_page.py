@@ -54,6 +54,6 @@ def test_page_has_the_values_steps_and_least_certain_tokens_of_the_record(make):
         assert tokens["top"][place] == list(map(list, least_certain(response, cells, scale.quantity, 5)))
         assert head["uncertainties"][place] == pytest.approx(scale.quantity.uncertainty(sum(values)))
         assert tokens["least"][place] == response.least_certain_step(scale.quantity)
-        sums = [scale.format(step.sums[scale.quantity.name].total) for step in response.steps]
+        sums = [scale.format(step.sums[scale.quantity.name]["sum"]) for step in response.steps]
         assert tokens["sums"][place] == sums
     assert (tokens["steps"][0][0], tokens["steps"][-1][1]) == (0, len(response.spans))

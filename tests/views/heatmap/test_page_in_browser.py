@@ -121,7 +121,7 @@ def test_page_filters_finds_and_sorts(open_page):
     assert (visible(page), one_of(page, "#count").text) == ([incorrect], "1 of 3 responses")
     all_of(page, "#filters label")[0].click()
     one_of(page, "#order option[value=uncertain]").click()
-    totals = {response.title: response.sums["eu"].total for response in responses}
+    totals = {response.title: response.sums["eu"]["sum"] for response in responses}
     assert visible(page) == sorted(totals, key=totals.get, reverse=True)
     one_of(page, "#find").send_keys("harmless")
     assert [name[:4] for name in visible(page)] == ["hard"]

@@ -11,7 +11,7 @@ from tokur_cli.commands.shared.scored_tokens import ScoredTokens, scored_tokens,
 from tokur_cli.records.record import Record
 from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.scores.steps import aggregates
-from tokur_cli.views.heatmap.response import Alternatives, HeatmapResponse, Step, Sums
+from tokur_cli.views.heatmap.response import Alternatives, HeatmapResponse, Step
 
 
 def heatmap_response(
@@ -91,8 +91,8 @@ class _Steps(Sequence[Step]):
         return len(self._found)
 
 
-class _SumsByName(dict[str, Sums]):
-    """By quantity the sum and the mean over some tokens, over all without a range.
+class _SumsByName(dict[str, Mapping[str, float]]):
+    """What a heat map shows of some tokens, of all without a range: see ``views.heatmap.response.Sums``.
 
     They are added up when they are asked for: of a long stream, few responses are shown.
     """
@@ -101,11 +101,10 @@ class _SumsByName(dict[str, Sums]):
         super().__init__()
         self._values, self._within = values, within
 
-    def __missing__(self, name: str) -> Sums:
+    def __missing__(self, name: str) -> Mapping[str, float]:
         values, within = self._values[name], self._within
         chosen = values if within is None else values[within.start : within.stop]
-        found = aggregates([math.nan if one is None else one for one in chosen], QUANTITIES[name].orientation)
-        self[name] = Sums(*(None if math.isnan(found[how]) else found[how] for how in ("sum", "mean")))
+        self[name] = aggregates([math.nan if one is None else one for one in chosen], QUANTITIES[name].orientation)
         return self[name]
 
 

@@ -7,14 +7,15 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from importlib.resources import files
 from typing import IO, Any
 
 from tokur_cli.views.heatmap.cells import Cell, cells_of
-from tokur_cli.views.heatmap.response import Alternatives, HeatmapResponse, drawn, least_certain
+from tokur_cli.views.heatmap.response import Alternatives, HeatmapResponse, drawn, least_certain, uncertainty_of
 from tokur_cli.views.heatmap.scale import Scale
 from tokur_cli.views.heatmap.style import BACKGROUNDS, INKS, STEPS, Theme
-from tokur_cli.views.visible import NEWLINE, paragraphs, picture, shorten
+from tokur_cli.views.visible import paragraphs, picture, shorten
 
 _TOP = 5
 _LABEL_COLUMNS = 80
@@ -45,13 +46,10 @@ def write_html(
         scored: with what the responses were scored, in a sentence.
         compare: whether to put the responses in two columns.
     """
-    style = _step_css() + _asset("page.css")
-    script = _asset("page.js")
-    head, _, tail = _asset("page.html").partition("{data}")
-    told = {"title": _escape(picture(title)), "scored": _escape(picture(scored))}
-    for name, text in {"policy": _policy(style, script), "style": style, **told}.items():
-        head = head.replace("{" + name + "}", text)
-    file.write(head)
+    style, script, page = _step_css() + _asset("page.css"), _asset("page.js"), _asset("page.html")
+    head, tail = page.split("{data}")
+    said = {"title": escape(picture(title), quote=False), "scored": escape(picture(scored), quote=False)}
+    file.write(head.format(policy=_policy(style, script), style=style, **said))
     file.write(_json({"compare": compare, "quantities": [_scale_data(scale) for scale in scales]}))
     for response in responses:
         file.write("\n" + _json(_head_data(response, scales)) + "\n" + _json(_tokens_data(response, scales)))
@@ -71,11 +69,6 @@ def _policy(style: str, script: str) -> str:
     return (
         f"default-src 'none'; script-src '{of(script)}'; style-src '{of(style)}'; base-uri 'none'; form-action 'none'"
     )
-
-
-def _escape(text: str) -> str:
-    """Return text that can stand between tags."""
-    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _json(data: Any) -> str:
@@ -115,11 +108,7 @@ def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, 
         "correct": response.correct,
         "withheld": response.withheld,
         "verdict": response.verdict,
-        "facts": " · ".join(
-            f"{name} {picture(text)}"
-            for name, text in (("answer", response.answer), ("reference", response.reference))
-            if text is not None
-        ),
+        "facts": " · ".join(response.facts),
         "scores": [_scores_data(leading), _scores_data(others)],
         "length": len(response.response),
         "uncertainties": [_order(response, scale) for scale in scales],
@@ -128,8 +117,8 @@ def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, 
 
 def _order(response: HeatmapResponse, scale: Scale) -> float | None:
     """Return what responses are ordered by, to seven figures."""
-    value = response.sums[scale.quantity.name].uncertainty(scale.quantity)
-    return None if value is None else float(f"{value:.7g}")
+    value = uncertainty_of(response.sums, scale.quantity)
+    return None if math.isnan(value) else float(f"{value:.7g}")
 
 
 def _scores_data(scores: Mapping[str, float | None]) -> list[list[str]]:
@@ -140,13 +129,13 @@ def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str
     cells = cells_of(response.response, response.spans)
     one_to_one = [cell.tokens for cell in cells] == [range(token, token + 1) for token in range(len(response.spans))]
     return {
-        "cells": [_drawn(cell) for cell in cells],
+        "cells": ["".join(glyph.shown + "\n" * glyph.newline for glyph in cell.glyphs) for cell in cells],
         "tokens": None if one_to_one else [[cell.tokens.start, len(cell.tokens)] for cell in cells],
         "values": [_whole_numbers(response.values[scale.quantity.name], scale) for scale in scales],
         "marks": ["".join(_mark(cell, response, scale) for cell in cells) for scale in scales],
         "top": [least_certain(response, cells, scale.quantity, _TOP) for scale in scales],
         "steps": [
-            [step.tokens.start, step.tokens.stop, _label(response.response[step.start : step.end])]
+            [step.tokens.start, step.tokens.stop, shorten(response.step_text(step), _LABEL_COLUMNS)]
             for step in response.steps
         ],
         "sums": [_sums_data(response, scale) for scale in scales],
@@ -179,8 +168,8 @@ def _sums_data(response: HeatmapResponse, scale: Scale) -> list[str] | None:
     quantity = scale.quantity
     if len(response.steps) < 2 or response.least_certain_step(quantity) is None:
         return None
-    values = [step.sums[quantity.name].uncertainty(quantity) for step in response.steps]
-    return ["–" if value is None else scale.format(quantity.uncertainty(value)) for value in values]
+    values = [step.sums[quantity.name][quantity.aggregate] for step in response.steps]
+    return ["–" if math.isnan(value) else scale.format(value) for value in values]
 
 
 def _others_data(others: Alternatives) -> list[Any]:
@@ -190,11 +179,3 @@ def _others_data(others: Alternatives) -> list[Any]:
         *(None if p is None else [one and round(1000 * one) for one in p] for p in (others.p, others.p_mean)),
         list(map(drawn, others.draws)),
     ]
-
-
-def _drawn(cell: Cell) -> str:
-    return cell.shown if NEWLINE not in cell.shown else "".join(u.shown + "\n" * u.newline for u in cell.glyphs)
-
-
-def _label(text: str) -> str:
-    return shorten(picture(" ".join(text.split())), _LABEL_COLUMNS)

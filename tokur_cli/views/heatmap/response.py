@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TypeAlias
+
+from wcwidth import wcswidth
 
 from tokur_cli.records.quantity import Quantity
 from tokur_cli.views.heatmap.cells import Cell
-from tokur_cli.views.visible import picture, shorten, width_of
+from tokur_cli.views.visible import one_line, picture, shorten
 
 LEADING = ("eu", "ll_sum", "p_correct")
 """Scores of whole responses that are always shown first, whatever is painted."""
@@ -51,32 +54,24 @@ class Alternatives:
         if set(self.draws) - set(self.text[:1]):
             pieces.append("draws: " + " ".join(map(drawn, self.draws)))
         line = "  ".join(pieces)
-        while pieces and width_of(line) > width:
+        while pieces and wcswidth(line) > width:
             pieces.pop()
             line = "  ".join(pieces) + " …" if pieces else ""
         return line
 
 
-class Sums(NamedTuple):
-    """The sum and the mean of a quantity over some tokens; None where it is not known of one of them."""
-
-    total: float | None
-    mean: float | None
-
-    def uncertainty(self, quantity: Quantity) -> float | None:
-        """Return the one of the two that the quantity compares by, turned so that more is less certain."""
-        value = self.total if quantity.aggregate == "sum" else self.mean
-        return None if value is None else quantity.uncertainty(value)
+Sums: TypeAlias = Mapping[str, Mapping[str, float]]
+"""By quantity the ``sum`` and the ``mean`` over some tokens, NaN where one of them has no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A reasoning step: the code points ``[start, end)``, the tokens, and by quantity what they sum to."""
+    """A reasoning step: the code points ``[start, end)``, the tokens, and what their values sum to."""
 
     start: int
     end: int
     tokens: range
-    sums: Mapping[str, Sums]
+    sums: Sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +83,7 @@ class HeatmapResponse:
         response: the model's text, exactly as it was written.
         spans: code points ``[start, end)`` of ``response``, one pair per token, as ``scored_tokens`` allows them.
         values: per-token quantities by name, each as long as ``spans``; None where a token has no value.
-        sums: by quantity what all tokens sum to.
+        sums: of all tokens.
         group: what the responses to one question have in common.
         sample: which of the question's N responses this is.
         question: the question's text.
@@ -105,7 +100,7 @@ class HeatmapResponse:
     response: str
     spans: Sequence[tuple[int, int]]
     values: Mapping[str, Sequence[float | None]]
-    sums: Mapping[str, Sums] = field(default_factory=dict)
+    sums: Sums = field(default_factory=dict)
     group: str = ""
     sample: int | None = None
     question: str | None = None
@@ -134,11 +129,26 @@ class HeatmapResponse:
         names = dict.fromkeys((*filter(None, (by,)), *painted, *LEADING))
         return {name: value for name in names if (value := self.scores.get(name)) is not None}
 
+    @property
+    def facts(self) -> list[str]:
+        """The answer and the reference, as far as they are known."""
+        known = (("answer", self.answer), ("reference", self.reference))
+        return [f"{name} {picture(text)}" for name, text in known if text is not None]
+
+    def step_text(self, step: Step) -> str:
+        """Return a step's text on one line."""
+        return one_line(self.response[step.start : step.end])
+
     def least_certain_step(self, quantity: Quantity) -> int | None:
         """Return the index of the least certain step, the first of equals; None if no step has a value."""
-        values = [(step.sums[quantity.name].uncertainty(quantity), -index) for index, step in enumerate(self.steps)]
-        known = [(value, index) for value, index in values if value is not None]
-        return -max(known)[1] if known else None
+        values = [uncertainty_of(step.sums, quantity) for step in self.steps]
+        known = [index for index, value in enumerate(values) if not math.isnan(value)]
+        return max(known, key=values.__getitem__, default=None)
+
+
+def uncertainty_of(sums: Sums, quantity: Quantity) -> float:
+    """Return the one of the two that a quantity compares by, turned so that more is less certain; NaN if not known."""
+    return quantity.uncertainty(sums[quantity.name][quantity.aggregate])
 
 
 def least_certain(
@@ -165,7 +175,7 @@ def least_certain(
 def context(cells: Sequence[Cell], at: int, width: int) -> tuple[str, str, str]:
     """Return the text before a cell, of the cell and after it as it is drawn, on one line of so many columns."""
     middle = shorten(cells[at].shown, max(1, width // 2))
-    room = max(1, (width - width_of(middle)) // 2)
+    room = max(1, (width - wcswidth(middle)) // 2)
     before = "".join(cell.shown for cell in cells[max(0, at - room) : at])  # a cell takes a column at least
     behind = "".join(cell.shown for cell in cells[at + 1 : at + 2 + room])
     return shorten(before, room, keep_end=True), middle, shorten(behind, room)

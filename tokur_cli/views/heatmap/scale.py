@@ -50,15 +50,12 @@ class Scale:
         length = self.quantity.uncertainty(self.uncertain - self.certain)
         if distance <= 0:
             return 0
-        if distance >= length:
-            return STEPS - 1
-        return min(STEPS - 1, int(STEPS * distance / length))
+        return STEPS - 1 if distance >= length else min(STEPS - 1, int(STEPS * distance / length))
 
     def beyond(self, value: float) -> int:
         """Return 1 for a value beyond the uncertain end, −1 for one beyond the certain end, 0 for one on the scale."""
-        if self.quantity.uncertainty(value) > self.quantity.uncertainty(self.uncertain):
-            return 1
-        return -1 if self.quantity.uncertainty(value) < self.quantity.uncertainty(self.certain) else 0
+        low, value, high = map(self.quantity.uncertainty, (self.certain, value, self.uncertain))
+        return (value > high) - (value < low)
 
     def format(self, value: float) -> str:
         """Return the value with as many decimals as the scale needs."""

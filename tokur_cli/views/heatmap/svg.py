@@ -9,9 +9,9 @@ from html import unescape
 
 from rich.console import Console, RenderableType
 from rich.terminal_theme import TerminalTheme
+from wcwidth import wcswidth
 
 from tokur_cli.views.heatmap.style import Theme
-from tokur_cli.views.visible import width_of
 
 _COLOURS = {  # of the page, the text, and of red and green as they are read on it
     "light": TerminalTheme((255, 255, 255), (0, 0, 0), [(0, 0, 0), (163, 42, 24), (20, 102, 58), *[(0, 0, 0)] * 5]),
@@ -58,6 +58,6 @@ def svg_figure(parts: Sequence[RenderableType], *, width: int, theme: Theme = "l
 
     def fitted(match: re.Match[str]) -> str:
         text = unescape(match[3])  # rich fits a text to a column for each of its code points
-        return match[0] if width_of(text.replace("\xa0", " ")) == len(text) else f"{match[1]}{match[2]}{match[3]}"
+        return match[0] if wcswidth(text.replace("\xa0", " ")) == len(text) else f"{match[1]}{match[2]}{match[3]}"
 
     return _TEXT.sub(fitted, figure)

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
+from rich.box import MINIMAL
 from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.constrain import Constrain
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
+from wcwidth import wcswidth
 
 from tokur_cli.views.heatmap.cells import Cell, cells_of, wrap
-from tokur_cli.views.heatmap.response import HeatmapResponse, context, least_certain
+from tokur_cli.views.heatmap.response import HeatmapResponse, context, least_certain, uncertainty_of
 from tokur_cli.views.heatmap.scale import Scale
 from tokur_cli.views.heatmap.style import NARROWEST, STEPS, TerminalStyle, step_style
-from tokur_cli.views.visible import picture, shorten, width_of
+from tokur_cli.views.visible import one_line, picture, shorten
 
 READABLE = 100
 """Columns; longer lines are hard to read."""
 BESIDE_FROM = 91
 """Columns from which two responses stand side by side."""
 
-_GUTTER = "    \n  │ \n    \n  │ \n    \n    \n  │ \n    \n"
 _GUTTER_WIDTH = 3
 _TOP, _TOP_IN_DETAIL = 5, 20
 _STEPS_LISTED = 12
@@ -54,12 +56,8 @@ def legend(scales: Sequence[Scale], style: TerminalStyle) -> RenderableType:
 
 def response_view(response: HeatmapResponse, scales: Sequence[Scale], style: TerminalStyle) -> RenderableType:
     """Return one response: heading, a painted text for each scale, and its summary by the first one."""
-    cells, width = cells_of(response.response, response.spans), min(_columns(style), READABLE)
-    named = len(scales) > 1
-    panels = [_panel(response, cells, scale, style, width, named=named) for scale in scales]
-    head = Group(_heading(response, width), *_question(response))
-    summary = Constrain(_summary(response, cells, scales, style, width), READABLE)
-    return Group(*_spaced([head, *panels, summary]), _EMPTY)
+    heading, *others = _parts(response, scales, style, min(_columns(style), READABLE))
+    return Group(*_spaced([Group(heading, *_question(response)), *others]), _EMPTY)
 
 
 def compare_view(
@@ -70,14 +68,21 @@ def compare_view(
     if columns < BESIDE_FROM:
         return Group(*(response_view(response, scales, style) for response in (left, right)))
     half = min((columns - _GUTTER_WIDTH) // 2, READABLE)
-    sides = [(response, cells_of(response.response, response.spans)) for response in (left, right)]
-    named = len(scales) > 1
-    rows: list[list[RenderableType]] = [[_heading(response, half) for response, _ in sides]]
-    for scale in scales:
-        rows.append([_panel(response, cells, scale, style, half, named=named) for response, cells in sides])
-    rows.append([_summary(response, cells, scales, style, half) for response, cells in sides])
-    framed = [row for pair in zip(rows, [[_EMPTY, _EMPTY]] * len(rows), strict=True) for row in pair][:-1]
-    return Group(*_spaced([*_question(left), _beside(framed, half)]), _EMPTY)
+    table = Table(box=MINIMAL, show_header=False, show_edge=False, pad_edge=False, border_style=_DIM)
+    table.add_column(width=half)
+    table.add_column(width=half)
+    for row in zip(*(_spaced(_parts(response, scales, style, half)) for response in (left, right)), strict=True):
+        table.add_row(*row)
+    return Group(*_spaced([*_question(left), table]), _EMPTY)
+
+
+def _parts(
+    response: HeatmapResponse, scales: Sequence[Scale], style: TerminalStyle, width: int
+) -> list[RenderableType]:
+    """Return the heading, a painted text for each scale and the summary, in so many columns."""
+    cells, named = cells_of(response.response, response.spans), len(scales) > 1
+    panels = [_panel(response, cells, scale, style, width, named=named) for scale in scales]
+    return [_heading(response, width), *panels, Constrain(_summary(response, cells, scales, style, width), width)]
 
 
 def _columns(style: TerminalStyle) -> int:
@@ -87,18 +92,6 @@ def _columns(style: TerminalStyle) -> int:
 def _spaced(parts: Sequence[RenderableType]) -> list[RenderableType]:
     """Return parts with an empty line between."""
     return [one for part in parts for one in (part, _EMPTY)][:-1]
-
-
-def _beside(rows: Sequence[Sequence[RenderableType]], width: int) -> Table:
-    """Return rows of two parts side by side, each in so many columns."""
-    from rich.box import Box
-
-    table = Table(box=Box(_GUTTER), show_header=False, show_edge=False, pad_edge=False, border_style=_DIM)
-    for _ in range(2):
-        table.add_column(width=width)
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def _swatches(scale: Scale, style: TerminalStyle, width: int) -> Text:
@@ -137,7 +130,7 @@ def _heading(response: HeatmapResponse, width: int) -> Text:
 def _question(response: HeatmapResponse) -> list[RenderableType]:
     if not response.question:
         return []
-    return [Constrain(Text(picture(" ".join(response.question.split())), _DIM, overflow="fold"), READABLE)]
+    return [Constrain(Text(one_line(response.question), _DIM, overflow="fold"), READABLE)]
 
 
 def _panel(
@@ -183,9 +176,7 @@ def _summary(
     response: HeatmapResponse, cells: Sequence[Cell], scales: Sequence[Scale], style: TerminalStyle, width: int
 ) -> RenderableType:
     """Return the answer, the scores of the whole response, its least certain tokens, and its steps."""
-    count = len(response.spans)
-    facts = [f"answer {picture(response.answer)}"] if response.answer is not None else []
-    facts += [f"reference {picture(response.reference)}"] if response.reference is not None else []
+    count, facts = len(response.spans), response.facts
     if not style.detail:
         leading = response.leading_scores([scale.quantity for scale in scales], style.by)
         facts += [f"{picture(name)} {value:.4g}" for name, value in leading.items()]
@@ -215,7 +206,7 @@ def _top_tokens(
 
     def last(row: int, room: int) -> Text:
         instead = [other.in_a_line(room // 2) if other else "" for other in others]
-        beside = max(map(width_of, instead))
+        beside = max(map(wcswidth, instead))
         room -= beside + 2 if beside else 0
         before, middle, behind = context(cells, found[row][0], max(8, room - 2))
         line = Text(before, _DIM).append("‹", Style(dim=False))
@@ -233,21 +224,21 @@ def _steps(response: HeatmapResponse, scale: Scale, style: TerminalStyle, width:
     if len(steps) < 2:
         return []
     least = response.least_certain_step(quantity)
-    uncertainties = [step.sums[quantity.name].uncertainty(quantity) for step in steps]
-    order = sorted(range(len(steps)), key=lambda index: (uncertainties[index] is None, -(uncertainties[index] or 0)))
+    values = [uncertainty_of(step.sums, quantity) for step in steps]
+    order = sorted(range(len(steps)), key=lambda index: math.inf if math.isnan(values[index]) else -values[index])
     shown = sorted(order if style.detail else order[:_STEPS_LISTED])
     rows = []
     for index in shown:
-        numbers = (_NO_VALUE if value is None else scale.format(value) for value in steps[index].sums[quantity.name])
+        sums = steps[index].sums[quantity.name]
+        numbers = [_NO_VALUE if math.isnan(sums[how]) else scale.format(sums[how]) for how in ("sum", "mean")]
         rows.append([("▶ " if index == least else "") + str(index + 1), str(len(steps[index].tokens)), *numbers])
 
     def last(row: int, room: int) -> Text:
-        step = steps[shown[row]]
-        text = picture(" ".join(response.response[step.start : step.end].split()))
+        text = response.step_text(steps[shown[row]])
         return Text(shorten(text, max(1, room)), _BOLD if shown[row] == least else _DIM)
 
     most = "largest" if quantity.orientation == "uncertainty" else "smallest"
-    what = "total" if quantity.aggregate == "sum" else "mean"
+    what = {"sum": "total", "mean": "mean"}[quantity.aggregate]
     title = f"▶ step with the {most} {what} {picture(quantity.name)}"
     found: list[RenderableType] = [_listing(["step", "tokens", "sum", "mean"], rows, title, last, width)]
     if left := len(steps) - len(shown):
@@ -259,7 +250,7 @@ def _listing(
     titles: Sequence[str], rows: Sequence[Sequence[str]], title: str, last: Callable[[int, int], Text], width: int
 ) -> Table:
     """Return rows of numbers, and in a last column what ``last`` makes of a row and the columns that are left."""
-    sizes = [max(map(width_of, column)) for column in zip(titles, *rows, strict=True)]
+    sizes = [max(map(wcswidth, column)) for column in zip(titles, *rows, strict=True)]
     room = width - sum(sizes) - 2 * len(sizes)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_DIM)
     for name, size in zip(titles, sizes, strict=True):
