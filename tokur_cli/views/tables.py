@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Better = Literal["higher", "lower"]
+Mark = Literal["", "best", "second"]
 
 MISSING = "–"
 _LATEX = str.maketrans(
@@ -69,23 +70,13 @@ class Table:
     rows: Sequence[Row]
     notes: Sequence[str] = field(default=())
 
-    def marks(self) -> list[list[Literal["", "best", "second"]]]:
-        """Return the best and second-best cells of each column: what is shown alike is marked alike."""
-        found: list[list[Literal["", "best", "second"]]] = [[""] * len(self.columns) for _ in self.rows]
-        for place, column in enumerate(self.columns):
-            if column.better is None:
-                continue
-            cells = [row.cells[place] for row in self.rows]
-            shown = {
-                number: float(cells[number].text)
-                for number, row in enumerate(self.rows)
-                if row.competes and cells[number].text != MISSING
-            }
-            ranked = sorted(set(shown.values()), reverse=column.better == "higher")
-            for number, value in shown.items():
-                if len(ranked) > 1 and value in ranked[:2]:
-                    found[number][place] = "best" if value == ranked[0] else "second"
-        return found
+    def marks(self, place: int) -> list[Mark]:
+        """Return the best and second-best cells of a column: what is shown alike is marked alike."""
+        better = self.columns[place].better
+        shown = [row.cells[place].text if better and row.competes else MISSING for row in self.rows]
+        ranked = sorted({float(text) for text in shown if text != MISSING}, reverse=better == "higher")
+        marks: dict[float, Mark] = {ranked[0]: "best", ranked[1]: "second"} if len(ranked) > 1 else {}
+        return ["" if text == MISSING else marks.get(float(text), "") for text in shown]
 
 
 @contextmanager
@@ -104,10 +95,10 @@ def print_table(table: Table, console: Console) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    styles, marks = {"": "", "best": "bold", "second": "underline"}, table.marks()
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     grid.add_column(picture(table.head), no_wrap=True)
     columns: list[list[Text]] = [[Text(picture(row.name)) for row in table.rows]]
+    styles = {"": "", "best": "bold", "second": "underline"}
     for place, column in enumerate(table.columns):
         cells = [row.cells[place] for row in table.rows]
         title, widest = picture(column.title), max((wcswidth(cell.aside) for cell in cells), default=0)
@@ -115,9 +106,9 @@ def print_table(table: Table, console: Console) -> None:
         figures = max([wcswidth(title) - room, *(wcswidth(picture(cell.text)) for cell in cells)])
         grid.add_column(title.rjust(figures), overflow="fold")
         columns.append([])
-        for cell, mark in zip(cells, marks, strict=True):
+        for cell, mark in zip(cells, table.marks(place), strict=True):
             shown = picture(cell.text)
-            text = Text(" " * (figures - wcswidth(shown))).append(shown, styles[mark[place]])
+            text = Text(" " * (figures - wcswidth(shown))).append(shown, styles[mark])
             columns[-1].append(text.append(f" {cell.aside:>{widest}}", "dim") if cell.aside else text)
     for texts in zip(*columns, strict=True):
         grid.add_row(*texts)
@@ -135,8 +126,9 @@ def latex(table: Table) -> str:
     titles = [table.head, *(column.title for column in table.columns)]
     lines = [f"% {picture(table.title)}", rf"\begin{{tabular}}{{l{'c' * len(table.columns)}}}", r"\toprule"]
     lines += [" & ".join(map(_escaped, titles)) + r" \\", r"\midrule"]
-    for row, marks in zip(table.rows, table.marks(), strict=True):
-        cells = [_latex_cell(cell, mark) for cell, mark in zip(row.cells, marks, strict=True)]
+    marks = [table.marks(place) for place in range(len(table.columns))]
+    for number, row in enumerate(table.rows):
+        cells = [_latex_cell(cell, of_column[number]) for cell, of_column in zip(row.cells, marks, strict=True)]
         lines.append(" & ".join([_escaped(row.name), *cells]) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}", *(f"% {picture(note)}" for note in table.notes)]
     return "\n".join(lines) + "\n"

@@ -49,7 +49,7 @@ def write_html(
     style, script, page = _step_css() + _asset("page.css"), _asset("page.js"), _asset("page.html")
     head, tail = page.split("{data}")
     said = {"title": escape(picture(title), quote=False), "scored": escape(picture(scored), quote=False)}
-    file.write(head.format(policy=_policy(style, script), style=style, **said))
+    file.write(head.format(policy=_policy(script, style), style=style, **said))
     file.write(_json({"compare": compare, "quantities": [_scale_data(scale) for scale in scales]}))
     for response in responses:
         file.write("\n" + _json(_head_data(response, scales)) + "\n" + _json(_tokens_data(response, scales)))
@@ -60,15 +60,11 @@ def _asset(name: str) -> str:
     return files("tokur_cli.views.heatmap").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str) -> str:
-    """Return the policy of a page that has this style, this script and nothing else."""
-
-    def of(text: str) -> str:
-        return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-    return (
-        f"default-src 'none'; script-src '{of(script)}'; style-src '{of(style)}'; base-uri 'none'; form-action 'none'"
-    )
+def _policy(script: str, style: str) -> str:
+    """Return the policy of a page that has this script, this style and nothing else."""
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
+    sources = "script-src 'sha256-{}'; style-src 'sha256-{}'".format(*digests)
+    return f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
 
 
 def _json(data: Any) -> str:

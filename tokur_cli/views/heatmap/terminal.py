@@ -29,7 +29,8 @@ _GUTTER_WIDTH = 3
 _TOP, _TOP_IN_DETAIL = 5, 20
 _STEPS_LISTED = 12
 _BARS = "▁▂▃▄▅▆▇█"
-_ABOVE, _BELOW, _NO_VALUE = "▲", "▽", "·"
+_NO_VALUE = "·"
+_OFF_SCALE = {1: "▲", -1: "▽", 0: ""}
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 _VERDICTS = {True: Style(color="green", bold=True, dim=False), False: Style(color="red", bold=True, dim=False)}
 _EMPTY = Text("")
@@ -47,7 +48,7 @@ def legend(scales: Sequence[Scale], style: TerminalStyle) -> RenderableType:
         title = Text().append(picture(quantity.name), _BOLD)
         title.append(f"  {picture(quantity.label)}, {quantity.unit}")
         parts += [title.append(f"  shared colour scale: {scale.origin}", _DIM), _swatches(scale, style, width)]
-    signs = [f"{_ABOVE} {_BELOW} off the scale", f"{_NO_VALUE} no value"]
+    signs = ["▲ ▽ off the scale", f"{_NO_VALUE} no value"]
     if not style.has_bars:
         signs = ["underlined: off the scale", "no colour: no value"]
     signs += ["↵ newline", "⇥ tab", "∎ empty token"]
@@ -160,16 +161,12 @@ def _style(value: float | None, scale: Scale, style: TerminalStyle) -> Style | N
 
 
 def _mark(value: float | None, scale: Scale) -> str:
-    if value is None:
-        return _NO_VALUE
-    return {1: _ABOVE, -1: _BELOW, 0: _BARS[scale.step(value)]}[scale.beyond(value)]
+    return _NO_VALUE if value is None else _OFF_SCALE[scale.beyond(value)] or _BARS[scale.step(value)]
 
 
 def _number(value: float | None, scale: Scale) -> str:
     """Return a value, with a mark before it where it is off the scale: numbers are aligned on the right."""
-    if value is None:
-        return _NO_VALUE
-    return {1: _ABOVE, -1: _BELOW, 0: ""}[scale.beyond(value)] + scale.format(value)
+    return _NO_VALUE if value is None else _OFF_SCALE[scale.beyond(value)] + scale.format(value)
 
 
 def _summary(
