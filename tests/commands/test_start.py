@@ -21,7 +21,6 @@ from tokur_cli.commands.session.work import none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.windows import as_they_come, windows
-from tokur_cli.records import record as bounds
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 
@@ -233,7 +232,6 @@ LIMIT = 10_000
 @pytest.fixture
 def low(monkeypatch):
     """Let windows be bounded at 10 kB, wherever they are cut."""
-    monkeypatch.setattr(bounds, "WINDOW_BYTES", LIMIT)
     monkeypatch.setattr("tokur_cli.commands.shared.windows.WINDOW_BYTES", LIMIT)
 
 

@@ -176,7 +176,7 @@ def test_split_leaves_a_row_with_its_own_response_and_reads_a_list_that_is_named
 def test_complete_finds_references_and_models_beside_a_response(tmp_path, fields, references):
     row = {"question": "7*10?", "response": "70", "model_name": "qwen"} | fields
     record = read_row(tmp_path, row)
-    assert (record.references, record.computed("model")) == (references, "qwen")
+    assert (record.references, record.tokur.get("model")) == (references, "qwen")
     del row["response"]
     kept = references if isinstance(fields.get("answer"), dict) or "reference" in fields else []
     assert read_row(tmp_path, row).references == kept
@@ -220,7 +220,7 @@ def test_mapping_adds_fields_or_says_where_a_path_ends(tmp_path, row, mapping, e
 )
 def test_logged_calls_hold_what_was_asked_and_answered(tmp_path, row):
     record = read_row(tmp_path, row)
-    assert (record.prompt.messages, record.response, record.computed("model")) == (ASKED, "7", "m")
+    assert (record.prompt.messages, record.response, record.tokur.get("model")) == (ASKED, "7", "m")
     if "response" in row:  # calls with one prompt are samples of one question
         assert [record.sample for record in read_rows(tmp_path, row, row)] == [0, 1]
 

@@ -19,7 +19,7 @@ calm = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 SETTINGS = {"sigma": 0.1, "draws": 2, "targets": ["q", "k"]}
-RECORD = Record({"a": 1})
+RECORD = b'{"a":1}'
 
 
 def settings_of(tokur):
@@ -39,7 +39,7 @@ def compute(lines, path, *, resume=False, force=False, run=SETTINGS, bad=(), sto
             if written == stop_after:
                 raise KeyboardInterrupt
             record.set("tokur", {"schema": 1, "run": run})
-            writer.write(record)
+            writer.write(record.encode())
             written += 1
 
 

@@ -59,7 +59,6 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
             progress.advance(1)
             selection.take(item)
         selection.finish()
-        writer.finish()
     for line in selection.messages():
         say(COMMAND, line)
     invalid.finish(none_of=None if selection.taken else display_name(source.path))
@@ -193,7 +192,7 @@ class _Selection:
             elif choice is not None:
                 record = gathering.record(drawn[choice.chosen])
                 record.set("tokur", self._selected(record, drawn, choice, certainty, answers))
-                self.writer.write(record)
+                self.writer.write(record.encode())
         for response in gathering.in_input_order() if self.options.records else ():
             record = gathering.record(response)
             tokur = {name: value for name, value in record.tokur.items() if name != "withheld"}
@@ -201,7 +200,7 @@ class _Selection:
                 tokur["withheld"] = withheld[response.offset]
             verdict = verdicts.get(response.offset) or _verdict(response, drawn=False)
             record.set("tokur", {"schema": SCHEMA, **tokur, "select": verdict})
-            self.writer.write(record)
+            self.writer.write(record.encode())
 
     def _correct(self, references: list[str], responses: list[Candidate]) -> list[bool | None]:
         """Return whether each response is correct; None where that cannot be known."""

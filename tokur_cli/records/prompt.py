@@ -68,13 +68,14 @@ def with_reasoning(reasoning: str, text: str) -> str:
     return THINK_BEGINS + reasoning.strip("\n") + THINK_ENDS + text.lstrip("\n") if reasoning else text
 
 
-def split_messages(messages: Any, response: Any, record: Record) -> tuple[list[dict[str, Any]], str | None]:
-    """Split chat turns into the prompt and, if they end with the response, the response.
+def split_messages(record: Record) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the turns of a record's ``messages`` that are the prompt, and the response's text if they end with it.
 
-    Contents become strings (see ``read_content``), reasoning becomes ``reasoning_content``, as chat templates call it,
-    and calls of tools get the form that they know. A last assistant turn with other text than ``response`` belongs to
-    the prompt.
+    They do if the last is an assistant's and ``response`` is missing or equal to it. Contents become strings (see
+    ``read_content``), reasoning becomes ``reasoning_content``, as chat templates call it, and calls of tools get the
+    form that they know.
     """
+    messages, response = record.fields["messages"], record.get("response")
     if not isinstance(messages, list):
         raise record.error(f'"messages" is {json_type(messages)}, not a list of turns')
     turns = [_read_turn(f"messages[{number}]", turn, record) for number, turn in enumerate(messages)]

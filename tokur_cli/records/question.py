@@ -13,6 +13,7 @@ from hashlib import blake2b
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
+from tokur_cli.records.prompt import split_messages
 from tokur_cli.records.record import Record
 
 
@@ -112,7 +113,7 @@ def _prompt(record: Record) -> str | None:
         return None
     try:
         if name == "messages":  # logs give each turn an id of its own
-            text = encode_value([[turn["role"], turn["content"]] for turn in record.split_messages()[0]])
+            text = encode_value([[turn["role"], turn["content"]] for turn in split_messages(record)[0]])
         else:
             text = record.text(name).encode()
     except RecordError:

@@ -18,8 +18,6 @@ from tokur_cli.records.prompt import (
 
 SCHEMA = 1
 """The version of the ``tokur`` object that this code reads and writes."""
-WINDOW_BYTES = 32_000_000
-"""How much text records may have that are held together; one record may be longer."""
 # What scoring writes there
 _SCORED = ("scores", "run", "tokens", "steps", "step_by", "alternatives", "withheld", "certificate")
 
@@ -161,18 +159,11 @@ class Record:
         """The gold answer to be shown: of several, all with ``or`` between them."""
         return " or ".join(self.references) or None
 
-    def split_messages(self) -> tuple[list[dict[str, Any]], str | None]:
-        """Return the turns of ``messages`` that are the prompt, and the response's text if they end with it.
-
-        They do if the last is an assistant's and ``response`` is missing or equal to it. Contents are strings here.
-        """
-        return split_messages(self.fields["messages"], self.fields.get("response"), self)
-
     @property
     def response(self) -> str:
         """The response's text: the field ``response``, else the assistant turn that ends ``messages``."""
         if self.fields.get("response") is None and isinstance(self.fields.get("messages"), list):
-            _, answer = self.split_messages()
+            _, answer = split_messages(self)
             if answer is not None:
                 return answer
         if "response" not in self.fields and (texts := paths_of_texts(self.fields)):
@@ -188,12 +179,12 @@ class Record:
         The first there is of ``tokur.prompt_token_ids``, ``messages``, ``question`` and ``prompt``; null counts as
         missing. An assistant turn that ends ``messages`` and is the response is not part of the prompt.
         """
-        if (token_ids := self.computed("prompt_token_ids")) is not None:
+        if (token_ids := self.tokur.get("prompt_token_ids")) is not None:
             if token_ids == []:
                 raise self.error('"tokur.prompt_token_ids" is empty')
             return Prompt(token_ids=check_token_ids('"tokur.prompt_token_ids"', token_ids, self))
         if self.fields.get("messages") is not None:
-            messages, _ = self.split_messages()
+            messages, _ = split_messages(self)
             if not messages:
                 raise self.error('"messages" holds no turn before the response')
             return Prompt(messages=messages, tools=read_tools(self.fields.get("tools")))
@@ -218,27 +209,12 @@ class Record:
         if isinstance(question, str):
             return [{"role": "user", "content": self.checked_text("question", question)}]
         if isinstance(messages, list):
-            return self.split_messages()[0]
+            return split_messages(self)[0]
         return [{"role": "user", "content": self.checked_text("prompt", prompt)}] if isinstance(prompt, str) else []
 
     @property
     def tokur(self) -> dict[str, Any]:
-        """A copy of what tokur computed for this record; empty if nothing yet.
-
-        The objects in it are copies too, the lists are shared: replace those, and :meth:`set` the whole to keep it.
-        """
-        return {name: dict(item) if isinstance(item, dict) else item for name, item in self._computed().items()}
-
-    def computed(self, name: str, default: Any = None) -> Any:
-        """Return one of the values under ``tokur``, to be read only; the default without it."""
-        return self._computed().get(name, default)
-
-    def settings(self, name: str) -> dict[str, Any]:
-        """Return one of the objects of settings under ``tokur``, to be read only; empty without it."""
-        value = self.computed(name)
-        return value if isinstance(value, dict) else {}
-
-    def _computed(self) -> dict[str, Any]:
+        """What tokur computed for this record, to be read only; empty if nothing yet."""
         value = self.fields.get("tokur", {})
         if not isinstance(value, dict):
             raise self.error(f'"tokur" is {json_type(value)}, not an object')
@@ -249,6 +225,11 @@ class Record:
             raise self.error(f'"tokur" was written with schema {schema}; this tokur reads up to {SCHEMA}: update tokur')
         return value
 
+    def settings(self, name: str) -> dict[str, Any]:
+        """Return one of the objects of settings under ``tokur``, to be read only; empty without it."""
+        value = self.tokur.get(name)
+        return value if isinstance(value, dict) else {}
+
     @property
     def unscored(self) -> dict[str, Any]:
         """A copy of ``tokur`` without what an earlier scoring left there."""
@@ -257,7 +238,7 @@ class Record:
     @property
     def scores(self) -> dict[str, Any]:
         """What tokur scored, by the score's name; :meth:`number` checks each. Empty if there is nothing."""
-        scores = self.computed("scores")
+        scores = self.tokur.get("scores")
         if scores is not None and not isinstance(scores, dict):
             raise self.error(f'"tokur.scores" is {json_type(scores)}, not an object')
         return scores or {}
@@ -265,30 +246,25 @@ class Record:
     @property
     def token_ids(self) -> list[int] | None:
         """The response's token ids if the record carries them."""
-        value = self.computed("token_ids")
+        value = self.tokur.get("token_ids")
         return None if value is None else check_token_ids('"tokur.token_ids"', value, self)
 
     @property
     def token_strings(self) -> list[str | bytes] | None:
         """The response's tokens as a log spells them, where it does not tell their ids."""
-        value = self.computed("token_strings")
+        value = self.tokur.get("token_strings")
         return None if value is None else check_token_strings('"tokur.token_strings"', value, self)
 
     @property
     def finish_reason(self) -> str | None:
         """Why generation ended (``stop``, ``length``), if the record says so."""
-        value = self.computed("finish_reason")
+        value = self.tokur.get("finish_reason")
         return None if value is None else self.checked_text("tokur.finish_reason", value)
 
     @property
     def sample(self) -> int:
         """Which of a question's N responses this is, from 0."""
-        value = self.computed("sample", 0)
+        value = self.tokur.get("sample", 0)
         if type(value) is not int or not 0 <= value < 2**63:
             raise self.error(f'"tokur.sample" is {value!r}, not a whole number from 0')
         return value
-
-
-def size_of(item: Any) -> int:
-    """Return how much text a record has, in bytes; 0 for anything else that stands in a stream."""
-    return item.size if isinstance(item, Record) else 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,7 +16,7 @@ import jsonlines
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, check_target, naming, writing_whole
-from tokur_cli.records.provenance import Provenance
+from tokur_cli.records.provenance import differences, flat_settings
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN
 
@@ -75,21 +74,22 @@ def open_output(
             writer = RecordWriter(stack.enter_context(writing_whole(path)).buffer, path)
         else:
             with naming(path):
-                file = stack.enter_context(open(path, "wb", buffering=0, opener=_without_truncating))
-            if os.path.isfile(path):
+                file = stack.enter_context(open(path, "ab", buffering=0))
+            is_file = os.path.isfile(path)
+            if is_file:
                 _lock(file, path)
             check_target(path, force=force, resume=resume)  # now that no other run can write it any more
-            writer = RecordWriter(file, path, _Existing(path, bool(resume), resuming))
+            writer = RecordWriter(file, path, _Existing(path, bool(resume), resuming) if is_file else None)
         try:
             yield writer
         except KeyboardInterrupt as error:
             if resume is not None and writer.written:
-                is_file = writer.name == path
+                is_kept = writer.name == path
                 kept = f"{path} keeps what is done: go on with --resume"
-                error.args = (kept if is_file else "with -o FILE, --resume goes on where a run was cut off",)
+                error.args = (kept if is_kept else "with -o FILE, --resume goes on where a run was cut off",)
             raise
-        writer.finish()
         with naming(writer.name):
+            writer.settle()
             stack.close()
 
 
@@ -97,7 +97,7 @@ class RecordWriter:
     """Writes records, each at once and as a whole; :func:`open_output` makes one.
 
     Args:
-        stream: where they go; an open file is not truncated yet.
+        stream: where they go.
         name: its name, for messages.
         existing: the records of a file, of which some are kept.
     """
@@ -118,31 +118,24 @@ class RecordWriter:
         """
         return None if self._existing is None else self._existing.take(record)
 
-    def write(self, record: Record) -> None:
-        """Write a record as :meth:`write_line` does."""
-        self.write_line(record.encode())
-
-    def write_line(self, line: bytes) -> None:
-        """Write a record that is encoded already, and its line end; nothing stays in a buffer.
+    def write(self, line: bytes) -> None:
+        """Write an encoded record and its line end; nothing stays in a buffer.
 
         Raises:
             TokurError: the file that is resumed holds records that are not this input's, or the write fails.
             BrokenPipeError: nobody reads standard output any more.
         """
         with naming(self.name):
-            self.finish(line)
+            self.settle(line)
             self._lines.write(line)
         self.written += 1
 
-    def finish(self, due: bytes | None = None) -> None:
-        """Leave nothing in the file but what this run wrote or recognised; then comes the ``due`` line, or no other."""
+    def settle(self, due: bytes | None = None) -> None:
+        """Leave nothing in the file but what this run recognised; then comes the line that is due, or no other."""
         existing, self._existing = self._existing, None
-        if existing is None:
-            return
-        existing.check(None if due is None else Record.parse(due, None, None))
-        if stat.S_ISREG(os.fstat(self._stream.fileno()).st_mode):
+        if existing is not None:
+            existing.check(None if due is None else Record.parse(due, None, None))
             self._stream.truncate(existing.size)
-            self._stream.seek(existing.size)
             self._stream.write(b"\n" * existing.lacks_end)
 
 
@@ -205,8 +198,8 @@ class _Existing:
             then, now = self._resuming.settings_of(written.tokur), self._resuming.settings(given.tokur)
         except RecordError as error:
             raise TokurError(str(error)) from None
-        made, here = (Provenance.nested(run=json.loads(encode_value(settings))) for settings in (then, now))
-        different = list(made.differences(here))
+        made, here = (flat_settings(run=json.loads(encode_value(settings))) for settings in (then, now))
+        different = list(differences(made, here))
         if different:  # another digest is named first, since others follow from it
             name, *values = min(different, key=lambda found: not found[0].endswith("_digest"))
             of = name.removeprefix("run.")
@@ -232,10 +225,6 @@ class _WholeLines(io.RawIOBase):
             rest = rest[self._stream.write(rest) :]
         self._stream.flush()
         return len(data)
-
-
-def _without_truncating(path: str, flags: int) -> int:
-    return os.open(path, flags & ~os.O_TRUNC, 0o666)
 
 
 def _lock(file: IO[bytes], path: str) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tokur_cli import __version__
 from tokur_cli.records.errors import UsageError
-from tokur_cli.records.provenance import UNSAID, Provenance
+from tokur_cli.records.provenance import UNSAID, differences
 from tokur_cli.records.typed import read_json
 from tokur_cli.scores.quantities import OF_DRAWS
 
@@ -105,7 +105,7 @@ class Calibration:
             UsageError: one differs.
         """
         known = {**UNSAID, **run} if "model" in run else run
-        for setting, made, fitted in Provenance(known).differences(self.settings):
+        for setting, made, fitted in differences(known, self.settings):
             if setting in known and (setting in self.settings or setting in UNSAID):
                 raise UsageError(
                     f"--calibration {name}: was fitted on scores with {setting} {_shown(fitted)}, these are made with "

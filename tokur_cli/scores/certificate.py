@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from tokur_cli import __version__
-from tokur_cli.records.provenance import Provenance
+from tokur_cli.records.provenance import differences
 from tokur_cli.records.typed import read_json
 from tokur_cli.scores.calibration import P_CORRECT, relevant_settings
 
@@ -112,7 +112,7 @@ class Certificate:
             settings: theirs, see ``settings_for``.
         """
         both = all(any(name.startswith(_GENERATION) for name in of) for of in (settings, self.settings))
-        for difference in Provenance(settings).differences(self.settings):
+        for difference in differences(settings, self.settings):
             if both or not difference[0].startswith(_GENERATION):
                 yield difference
 

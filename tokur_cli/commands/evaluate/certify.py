@@ -15,7 +15,7 @@ from tokur_cli.commands.shared.certified import made_with
 from tokur_cli.commands.shared.digests import content_digest
 from tokur_cli.metrics.certification import certify, fewest, upper_bound
 from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.records.provenance import Provenance
+from tokur_cli.records.provenance import differences
 from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import choose_scores
@@ -87,7 +87,7 @@ class LabelledQuestions:
         if math.isfinite(value):
             settings = made_with(record, self._score.name)
             self._settings = self._settings or settings
-            for name, theirs, before in Provenance(settings).differences(self._settings):
+            for name, theirs, before in differences(settings, self._settings):
                 raise record.error(
                     f"was made with {name} {theirs}, records before it with {before}: a certificate is of responses "
                     "that were made and scored in one way"
@@ -189,11 +189,11 @@ class LabelledQuestions:
 
 def _selection(record: Record) -> dict[str, Any] | None:
     """Return how ``select`` chose a response, and among how many; None if it did not."""
-    settings = record.computed("selection")
+    settings = record.tokur.get("selection")
     if not isinstance(settings, dict):
         return None
     kept = {name: value for name, value in settings.items() if name not in ("abstain", "certificate", "version")}
-    return {**kept, "samples": record.computed("n")}
+    return {**kept, "samples": record.tokur.get("n")}
 
 
 def summary(certificate: Certificate) -> str:

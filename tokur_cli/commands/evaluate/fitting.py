@@ -21,7 +21,7 @@ from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.metrics.calibration import FOLDS, Fit, Line, fit_isotonic, fit_logistic, fit_platt, held_out
 from tokur_cli.metrics.catalogue import METRICS
 from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.records.provenance import Provenance
+from tokur_cli.records.provenance import differences
 from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevant_settings
 from tokur_cli.scores.catalogue import choose_scores
 
@@ -66,7 +66,7 @@ class CalibrationFit:
             raise record.error('has no "tokur.run" that names the model of its scores: score it with tokur score')
         settings = relevant_settings(run, self._by, DRAW_SETTINGS)
         self._settings = self._settings or settings
-        for name, value, before in Provenance(settings).differences(self._settings):
+        for name, value, before in differences(settings, self._settings):
             raise record.error(
                 f"was scored with {name} {value}, records before it with {before}: a calibration is of scores that "
                 "were made in one way"

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from tokur_cli.metrics.ranking import Floats
 from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.mapping import value_at
-from tokur_cli.records.provenance import Provenance
+from tokur_cli.records.provenance import differences, flat_settings
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record
@@ -109,7 +110,7 @@ class Columns:
     probabilities: Collection[str] = (P_CORRECT,)
     numbers: dict[str, int] = field(default_factory=dict)
     questions: Questions = field(default_factory=Questions)
-    settings: Provenance = field(default_factory=Provenance)
+    settings: dict[str, Any] = field(default_factory=dict)
     _count: int = 0  # of questions
     _responses: int = 0
 
@@ -123,7 +124,7 @@ class Columns:
         question = self.questions.of(record) if self.wanted.answers else self.questions.known(record)
         number = self._count if question is None else self.numbers.setdefault(question.key, self._count)
         if not self._count:
-            self.settings = Provenance.nested(**{of: record.settings(of) for of in ("generation", "run")})
+            self.settings = flat_settings(**{of: record.settings(of) for of in ("generation", "run")})
         self._count += number == self._count
         for labelled, values in rows:
             self.label.append(labelled.label)
@@ -248,7 +249,7 @@ def read_runs(
                     unread = unread or f"{record.source}:{record.line}"
                 counts["unmarked"] += labelled.correct is False and labelled.is_unmarked
                 if writer is not None:
-                    writer.write(graded(labelled))
+                    writer.write(graded(labelled).encode())
             notes += of_file.notes()
             runs += of_file.named()
     if counts["without spans"] and not runs:
@@ -327,8 +328,9 @@ def check_runs(runs: Sequence[Columns]) -> int:
         How many questions are not in all runs: a record that failed in one of them may leave a gap there.
     """
     for run in runs[1:]:
-        for name, value, first in run.settings.differences(runs[0].settings, ignore=_MAY_DIFFER):
-            if name in run.settings and name in runs[0].settings:
+        compared = run.settings.keys() & runs[0].settings.keys()
+        for name, value, first in differences(run.settings, runs[0].settings):
+            if name in compared and name.rpartition(".")[2] not in _MAY_DIFFER:
                 raise TokurError(
                     f"{run.path}: has {name} {value}, {runs[0].name} has {first}: files are runs of one kind, "
                     "whose figures are averaged; evaluate them apart, or put them into one file and use --group-by"

@@ -27,6 +27,7 @@ from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
 from tokur_cli.engine.generation.particles import GuidedResponse, Lineage
 from tokur_cli.metrics.adaptive_consistency import FEWEST
 from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.prompt import split_messages
 from tokur_cli.records.record import SCHEMA, Record
 from tokur_cli.records.writer import Continuation
 
@@ -266,7 +267,7 @@ def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
 
 def _unanswered(record: Record) -> Record:
     """Return a record without what is about the response that it has: labels, and the turn that ends its messages."""
-    has_turn = isinstance(record.get("messages"), list) and record.split_messages()[1] is not None
+    has_turn = isinstance(record.get("messages"), list) and split_messages(record)[1] is not None
     if not has_turn and record.get("response") is None:
         return record
     labels: dict[str, Any] = {"correct": (bool, type(None)), "quality": (int, float, type(None)), "claims": list}

@@ -27,7 +27,7 @@ def picture_of(fields: Mapping[str, Any]) -> str | None:
     """
     try:
         record = Record.of(dict(fields), None, None)
-        quantity = next(one for one in QUANTITIES.values() if one.name in record.computed("tokens", {}))
+        quantity = next(one for one in QUANTITIES.values() if one.name in record.tokur.get("tokens", {}))
         response = heatmap_response(record, [quantity.name], [], correct=_brought(record), answer=said_answer(record))
     except (RecordError, StopIteration, TypeError):
         return None

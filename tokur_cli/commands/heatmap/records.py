@@ -47,7 +47,7 @@ def heatmap_response(
         question=question,
         scores={name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.scores.items()},
         correct=correct,
-        withheld=withheld if isinstance(withheld := record.computed("withheld"), bool) else None,
+        withheld=withheld if isinstance(withheld := record.tokur.get("withheld"), bool) else None,
         answer=answer,
         reference=record.reference,
         sums=_SumsByName(tokens.values),
@@ -58,7 +58,7 @@ def heatmap_response(
 
 def said_answer(record: Record) -> str | None:
     """Return the answer that an earlier command left in a record."""
-    said = record.computed("answer")
+    said = record.tokur.get("answer")
     return said if isinstance(said, str) else None
 
 
@@ -123,7 +123,7 @@ def _available(record: Record) -> str:
 
 def _alternatives(record: Record) -> dict[int, Alternatives]:
     """Return what else might have been written at a record's tokens, by their indices; nothing where it has none."""
-    kept = record.computed("alternatives")
+    kept = record.tokur.get("alternatives")
     if kept is None:
         return {}
     import msgspec

@@ -129,7 +129,7 @@ class PosteriorMaker:
         return Draws(replace(self.draws.posterior, sigma=sigma), self.draws.num_draws)
 
     def _write(self, fields: dict[str, Any]) -> None:
-        self.writer.write_line(encode_value(fields))
+        self.writer.write(encode_value(fields))
 
 
 def _auroc(results: list[Quantities], labels: list[float]) -> dict[str, float | None] | None:

@@ -60,12 +60,11 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
                     raise item
                 if not writer.already_written(item):
                     tokens = logged_logprobs(item)
-                    writer.write(_scored(item, tokens, scores, run, scoring))
+                    writer.write(_scored(item, tokens, scores, run, scoring).encode())
                     incomplete += any(token.logprob is None for token in tokens)
                 good += 1
             except RecordError as error:
                 invalid.skip_or_raise(error)
-        writer.finish()
     if incomplete:
         say(COMMAND, f"log-probabilities that are not finite, and scores of null, in {incomplete:,} responses")
     invalid.finish(none_of=None if good else display_name(source.path))

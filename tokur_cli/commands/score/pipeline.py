@@ -122,12 +122,12 @@ class RecordScorer:
             if self.of_records:
                 refuse_other_model(record, name)
             elif not is_of(record, name):
-                other = record.computed("model")
+                other = record.tokur.get("model")
                 note(f"responses of {other} are scored by {name}: their text is tokenized again")
             for remark in session.form.remarks(with_ids_of(record, name), session.tokenizer):
                 note(remark)
             located = session.tokenize(record)
-            is_written_by_it = record.computed("model") is not None or record.token_strings is not None
+            is_written_by_it = record.tokur.get("model") is not None or record.token_strings is not None
             if not located.exact and is_written_by_it and is_of(record, name):
                 note("some responses are tokenized again, perhaps not into the tokens that the model wrote")
             if located.without_thought:
@@ -145,7 +145,7 @@ class RecordScorer:
         arrivals: Iterator[tuple[int, Quantities | TokurError]]
         if self.guided:
             came = [record for record in (window[place] for place in places) if isinstance(record, Record)]
-            arrivals = enumerate(record.computed("tokens") for record in came)
+            arrivals = enumerate(record.tokur.get("tokens") for record in came)
         else:
             responses = [item.tokens for item in located.values()]
             arrivals = iter(self.scorer.score(responses, [wanted[place] for place in places]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.provenance import Provenance
+from tokur_cli.records.provenance import differences
 from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
@@ -77,4 +77,4 @@ def earlier_scores(tokur: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str
     scores, before = tokur.get("scores"), tokur.get("run")
     if not isinstance(scores, dict) or not isinstance(before, dict):
         return {}
-    return {} if any(Provenance(before).differences(run)) else dict(scores)
+    return {} if any(differences(before, run)) else dict(scores)

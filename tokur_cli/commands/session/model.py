@@ -37,7 +37,7 @@ def choose_model(options: ModelOptions, named: NamedModel | None = None) -> Mode
 
 def model_named(record: Record) -> NamedModel | None:
     """Return the model that a record names."""
-    name, base = record.computed("model"), record.computed("base")
+    name, base = record.tokur.get("model"), record.tokur.get("base")
     return NamedModel(name, base if isinstance(base, str) else None) if isinstance(name, str) else None
 
 

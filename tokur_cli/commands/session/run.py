@@ -37,9 +37,8 @@ def run(source: InputOptions, target: ResumableOutput, workers: WorkerOptions, w
     items, first = look_ahead(read_input(work.command, source), *work.needed, skip_invalid=source.skip_invalid)
     invalid = InvalidRecords(work.command, source.skip_invalid)
     if first is None:  # no model is loaded
-        with open_output(target.path, force=target.force, resume=target.resume) as writer:
+        with open_output(target.path, force=target.force, resume=target.resume):
             list(invalid.good(items))
-            writer.finish()
         invalid.finish(none_of=display_name(source.path))
         return
     work = work.with_model(first)
@@ -61,8 +60,7 @@ def run(source: InputOptions, target: ResumableOutput, workers: WorkerOptions, w
             progress.start(partial(_count_outputs, work, source))
             coming = items if source.asked is not None else as_they_come(source.path, items, lambda: stream.busy)
             for line in stream.lines(coming, writer.already_written):
-                writer.write_line(line)
-            writer.finish()
+                writer.write(line)
     invalid.finish()
 
 

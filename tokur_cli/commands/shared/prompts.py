@@ -118,7 +118,7 @@ class PromptForm:
     def remarks(self, record: Record, tokenizer: ResponseTokenizer) -> Iterator[str]:
         """Yield what a prompt of ``apply`` lacks, or may lack, of what the response was made from."""
         prompt = record.prompt
-        if record.computed("reasoning") == "withheld":
+        if record.tokur.get("reasoning") == "withheld":
             yield "the reasoning before some responses was withheld: they are scored as if there had been none"
         if self.is_word_for_word(prompt, tokenizer):
             yield WORD_FOR_WORD
@@ -161,13 +161,13 @@ class PromptForm:
 
 def is_of(record: Record, model: str) -> bool:
     """Return whether a record's token ids are the model's: it names this one or none."""
-    return record.computed("model") in (None, model)
+    return record.tokur.get("model") in (None, model)
 
 
 def refuse_other_model(record: Record, model: str) -> None:
     """Raise a ``RecordError`` where a record names another model than those before it."""
     if not is_of(record, model):
-        other = record.computed("model")
+        other = record.tokur.get("model")
         raise record.error(
             f"is of the model {other}, those before of {model}: part them, as with grep '{other}', or take one -m MODEL"
         )

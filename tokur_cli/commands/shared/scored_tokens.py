@@ -48,7 +48,7 @@ def scored_tokens(record: Record, names: Iterable[str]) -> ScoredTokens:
 
 def token_arrays(record: Record) -> Mapping[str, Any]:
     """Return what a record has of its tokens, unchecked."""
-    tokens = record.computed("tokens")
+    tokens = record.tokur.get("tokens")
     if isinstance(tokens, dict):
         return tokens
     if tokens is not None:
@@ -89,7 +89,7 @@ def _values(record: Record, name: str, values: Any) -> list[float | None]:
 
 
 def _scored_steps(record: Record, text: str) -> list[Span] | None:
-    scored = record.computed("steps")
+    scored = record.tokur.get("steps")
     if scored is None:
         return None
     if isinstance(scored, list) and all(isinstance(step, dict) for step in scored):

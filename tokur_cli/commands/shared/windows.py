@@ -11,13 +11,20 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.record import WINDOW_BYTES, size_of
+from tokur_cli.records.record import Record
 from tokur_cli.records.streams import is_regular_file
 
 T = TypeVar("T")
 
+WINDOW_BYTES = 32_000_000
+"""How much text records may have that are held together; one record may be longer."""
 PAUSE_SECONDS = 0.2
 _FIRST_WINDOW = 16  # records, so that results come soon
+
+
+def _size(item: Any) -> int:
+    """Return how much text a record has, in bytes; 0 for anything else that stands in a stream."""
+    return item.size if isinstance(item, Record) else 0
 
 
 def window_sizes(largest: int) -> Iterator[int]:
@@ -45,17 +52,17 @@ def windows(
         for item in items:
             if item is not None and key is None:
                 window.append(item)
-                text += size_of(item)
+                text += _size(item)
                 whole = len(window)
             elif item is not None and key is not None and (found := key(item) or current) != current:
                 whole, current = len(window), found
             if whole >= size or (whole and (text >= WINDOW_BYTES or item is None)):
                 yield window[:whole]
                 window, whole, size = window[whole:], 0, next(sizes)
-                text = sum(map(size_of, window))
+                text = sum(map(_size, window))
             if item is not None and key is not None:
                 window.append(item)
-                text += size_of(item)
+                text += _size(item)
     except TokurError:
         if whole:
             yield window[:whole]

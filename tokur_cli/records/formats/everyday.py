@@ -137,7 +137,7 @@ def complete(record: Record) -> Record:
         references = [_reference(name, fields[name]) for name in names if name in fields]
         if found := [reference for reference in references if reference is not None]:
             record.set("reference", found[0])
-    if is_answered and record.computed("model") is None:
+    if is_answered and record.tokur.get("model") is None:
         models = [fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name]]
         if models:
             record.set("tokur", {"schema": SCHEMA, **record.tokur, "model": models[0]})

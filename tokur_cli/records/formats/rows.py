@@ -11,7 +11,7 @@ from typing import Any
 from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, each, has, with_tokur
 from tokur_cli.records.formats.everyday import row_format
 from tokur_cli.records.mapping import as_text, find_value, with_fields
-from tokur_cli.records.prompt import read_response, with_reasoning
+from tokur_cli.records.prompt import read_response, split_messages, with_reasoning
 from tokur_cli.records.record import Record
 
 _LISTS = ("choices", "options")
@@ -27,7 +27,7 @@ def tokur(record: Record) -> Record:
     """Read tokur's own: id, question (or messages, or prompt), response (or a last assistant's turn), reference."""
     if not isinstance(record.get("messages"), list):
         return record
-    _, answer = record.split_messages()
+    _, answer = split_messages(record)
     return record if answer is None else with_fields(record, response=answer)
 
 
