@@ -69,6 +69,7 @@ def test_format_of_a_file_is_recognised_and_its_first_row_read(name):
     ("row", "form"),
     [
         ({"question": "q", "answer": "4"}, "tokur"),  # no ####
+        ({"question": "q", "answer": ["#### 4"]}, "tokur"),
         ({**MMLU, "reference": "C"}, "tokur"),
         ({"question": "q", "choices": [{"text": "a"}], "answer": "a"}, "tokur"),
         ({"question": "q", "options": [{"key": "A", "text": "a"}], "answer": "A"}, "tokur"),

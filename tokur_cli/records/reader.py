@@ -126,8 +126,8 @@ def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMappin
     form = form or recognise(row.fields)
     if given.requests is not None and form is not COMPLETIONS:
         raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
-    given = replace(given, before=bad)
-    for record in form.read(chain([row], rows), given, lambda words: note(f"{source}: {words}")):
+    given = replace(given, before=bad, note=lambda words: note(f"{source}: {words}"))
+    for record in form.read(chain([row], rows), given):
         try:
             yield record if isinstance(record, RecordError) else complete(mapping.apply(record))
         except RecordError as error:

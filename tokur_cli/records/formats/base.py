@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
+from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import SCHEMA, Record
 
@@ -28,6 +30,7 @@ class Given:
         samples: the path of the list of samples that ``--response-field`` names.
         whole: whether a row of several samples is one record, its question.
         before: how many bad rows came before the first good one.
+        note: called with what is to be said of the stream.
     """
 
     requests: Items | None = None
@@ -37,6 +40,7 @@ class Given:
     samples: str | None = None
     whole: bool = False
     before: int = 0
+    note: Note = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class Format:
 
     name: str
     recognises: Callable[[Fields], bool]
-    read: Callable[[Items, Given, Note], Items]
+    read: Callable[[Items, Given], Items]
     verdicts: Callable[[Fields], dict[str, Any] | None] | None = None
 
 
@@ -61,23 +65,22 @@ def has(*names: str, but: Iterable[str] = ()) -> Callable[[Fields], bool]:
     return lambda fields: fields.keys() >= set(names) and fields.keys().isdisjoint(but)
 
 
-def each(rows: Items, form: str, adapt: Callable[[Record], Iterable[Record | RecordError]]) -> Items:
-    """Yield what rows become; errors, and rows that tokur wrote, stay as they are.
+def read_row(row: Record | RecordError, form: str, adapt: Callable[[Record], Iterable[Record | RecordError]]) -> Items:
+    """Yield what a row becomes; an error, and a row that tokur wrote, stays as it is.
 
     ``adapt`` takes a row for what it should be: where it lacks a field, or one is of another type, it is no such row.
     """
-    for row in rows:
-        if isinstance(row, RecordError) or isinstance(row.get("tokur"), dict):
-            yield row
-            continue
-        try:
-            yield from adapt(row)
-        except RecordError as error:
-            yield error
-        except KeyError as error:
-            yield row.error(f'is no {form} row: "{error.args[0]}" is missing')
-        except (TypeError, ValueError, AttributeError, LookupError):
-            yield row.error(f"is no {form} row: one of its fields is of another type")
+    if isinstance(row, RecordError) or isinstance(row.get("tokur"), dict):
+        yield row
+        return
+    try:
+        yield from adapt(row)
+    except RecordError as error:
+        yield error
+    except KeyError as error:
+        yield row.error(f'is no {form} row: "{error.args[0]}" is missing')
+    except (TypeError, ValueError, AttributeError, LookupError):
+        yield row.error(f"is no {form} row: one of its fields is of another type")
 
 
 def with_tokur(record: Record, **values: Any) -> Record:
@@ -95,3 +98,8 @@ def dicts(value: Any, form: str | None = None) -> list[dict[str, Any]]:
     """Return the objects in a list, of one ``type`` if one is given; none of what is no list."""
     objects = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
     return [item for item in objects if form in (None, item.get("type"))]
+
+
+def digest(*values: Any) -> bytes:
+    """Return what tells JSON values from others, in 8 bytes."""
+    return blake2b(encode_value(values), digest_size=8).digest()

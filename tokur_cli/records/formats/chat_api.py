@@ -11,13 +11,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
-from hashlib import blake2b
 from itertools import chain, repeat
 from typing import Any
 
-from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, dicts, each, with_tokur
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, dicts, digest, read_row, with_tokur
 from tokur_cli.records.formats.logprobs import logged_tokens
 from tokur_cli.records.mapping import find_value, with_fields
 from tokur_cli.records.prompt import is_withheld, read_response, read_tools
@@ -36,82 +34,38 @@ _REASONS = {
 }
 
 
-# --- choices ---
-
-
-def read_choices(record: Record, body: Body, prompt: dict[str, Any], place: str = "", first: int = 0) -> Items:
-    """Yield a record for each choice of a chat completion or a completion, and an error in the place of a bad one.
-
-    Args:
-        record: the row.
-        body: what the service answered.
-        prompt: the fields that hold the prompt, and the id; a prompt's token ids are ``prompt_token_ids``.
-        place: where the body stands in the row: nothing, ``response.`` or ``response.body.``.
-        first: the number of the first sample.
-    """
-    if not body["choices"]:
-        raise record.error(f'"{place}choices" is empty')
-    prompt_ids = prompt.get("prompt_token_ids") or body.get("prompt_token_ids")
-    fields = {name: value for name, value in prompt.items() if name != "prompt_token_ids"}
-    for position, choice in enumerate(body["choices"]):
-        what = f"{place}choices[{position}]"
-        try:
-            if "message" in choice:
-                text = read_response(f"{what}.message", choice["message"], record)
-            else:
-                text = record.checked_text(f"{what}.text", choice.get("text"))
-            one = record.copy()
-            if len(body["choices"]) > 1:  # else every record would carry all the others' responses
-                kept = {**body, "choices": [choice]}
-                kept = {**one.get("response"), "body": kept} if place == "response.body." else kept
-                one.set("response" if place else "choices", kept if place else [choice])
-            logged = {"logprobs": choice["logprobs"]} if "logged" in choice else {}
-            index, reason = choice.get("index", position), choice.get("finish_reason")
-            yield with_tokur(
-                with_fields(one, response=text, **fields, **logged),
-                model=body.get("model"),
-                sample=index + first if isinstance(index, int) else index,
-                # vLLM tells which of the request's stop strings ended a response; no end token follows it then
-                finish_reason="stop_string" if isinstance(choice.get("stop_reason"), str) else reason,
-                prompt_token_ids=prompt_ids or choice.get("prompt_token_ids"),
-                reasoning="withheld" if is_withheld(choice.get("message")) else None,
-                **logged_tokens(choice),
-            )
-        except RecordError as error:
-            yield error
-        except (TypeError, AttributeError):
-            yield record.error(f'"{what}" is no choice')
-
-
 # --- layouts ---
 
 
-def _layout(body: Body) -> Callable[[], Body] | None:
-    """Return what gives an answer of a service as a chat completion; None where it is one, or no answer."""
+def _layout(body: Body) -> Callable[[Body], Body] | None:
+    """Return what turns a service's answer into a chat completion; None where it is one, or no answer."""
     match body:
         case {"object": "response"} if "choices" not in body:
-            return partial(_of_responses_api, body)
+            return _of_responses_api
         case {"type": "message", "role": "assistant", "content": blocks} if dicts(blocks):
-            return partial(_of_messages_api, body, blocks)
-        case {"message": dict(said), "done": _, "model": model}:  # Ollama's chats
-            reason, tokens = body.get("done_reason"), body.get("logprobs")
-            return lambda: _completion(
-                said.get("content"), reason, tokens, model, reasoning_content=said.get("thinking")
-            )
-        case {"completion_probabilities": listed, "content": str(text)}:
-            return partial(_of_llama_cpp, body, text, dicts(listed))
-        case {"meta_info": dict(info), "text": str(text)}:
-            return partial(_of_sglang, info, text)
-        case {"details": dict(details), "generated_text": str(text)}:  # Hugging Face's Text Generation Inference
-            listed, tops, reason = (details.get(name) for name in ("tokens", "top_tokens", "finish_reason"))
-            return lambda: _completion(text, reason, _tokens(listed, tops))
+            return _of_messages_api
         case {"candidates": [{"content": dict()}, *_]}:
-            return partial(_of_gemini, body)
-    return None
+            return _of_gemini
+        case {"message": dict(), "done": _, "model": _}:  # of Ollama
+            paths = ["message.content", "done_reason", "logprobs", "", "message.thinking"]
+        case {"completion_probabilities": _, "content": str()}:  # of llama.cpp
+            paths = ["content", "stop_type", "completion_probabilities"]
+        case {"meta_info": dict(), "text": str()}:  # of SGLang
+            paths = [
+                "text",
+                *(f"meta_info.{name}" for name in ("finish_reason", "output_token_logprobs", "output_top_logprobs")),
+            ]
+        case {"details": dict(), "generated_text": str()}:  # of Hugging Face's Text Generation Inference
+            paths = ["generated_text", "details.finish_reason", "details.tokens", "details.top_tokens"]
+        case _:
+            return None
+    return partial(_of_one_text, paths)
 
 
 def _completion(text: Any, reason: Any, tokens: Any = None, model: Any = None, **message: Any) -> Body:
     """Return a chat completion of one choice, with the log-probabilities of a list of tokens."""
+    if isinstance(reason, dict):  # of SGLang
+        reason = "stop_string" if isinstance(reason.get("matched"), str) else reason.get("type")
     choice = {
         "message": {"content": text, **message},
         "finish_reason": _REASONS.get(reason, reason) if isinstance(reason, str) else None,
@@ -129,61 +83,54 @@ def _tokens(listed: Any, tops: Any = None) -> list[dict[str, Any]]:
     tokens = []
     tops = chain(tops if isinstance(tops, list) else [], repeat(None))
     for token, top in zip(listed if isinstance(listed, list) else [], tops, strict=False):
-        one = dict(zip(("logprob", "id", "text"), token, strict=True)) if isinstance(token, list) else token
+        one = token if isinstance(token, dict) else dict(zip(("logprob", "id", "text"), token or (), strict=False))
+        if {"token", "logprob"} <= one.keys():
+            tokens.append(one)
+            continue
         text = next((one[name] for name in ("token", "text", "tok_str", "content") if name in one), None)
-        logprob = one.get("logprob", one.get("log_probability"))
+        logprob, likeliest = one.get("logprob", one.get("log_probability")), _tokens(top or one.get("probs"))
         if "prob" in one:
             logprob = math.log(one["prob"]) if one["prob"] > 0 else _NONE
-        tokens.append({"token": text, "logprob": logprob, "top_logprobs": _tokens(top)})
+        elif "probs" in one:  # llama.cpp before December 2024 gave the probabilities of the likeliest alone
+            logprob = next((other["logprob"] for other in likeliest if other["token"] == text), _NONE)
+        tokens.append({"token": text, "logprob": logprob, "top_logprobs": likeliest})
     return tokens
+
+
+def _of_one_text(paths: list[str], body: Body) -> Body:
+    """Text, finish reason, tokens, the likeliest ones and reasoning at these paths."""
+    text, reason, listed, tops, reasoning = (find_value(body, path) for path in [*paths, "", ""][:5])
+    if not reason:  # of llama.cpp before December 2024
+        reason = next((name for name in ("limit", "word", "eos") if body.get(f"stopped_{name}")), None)
+    tokens = _tokens(listed, tops)
+    are_texts = all(token["token"] is not None for token in tokens)  # SGLang gives them if asked to
+    return _completion(text, reason, tokens if are_texts else None, body.get("model"), reasoning_content=reasoning)
 
 
 def _of_responses_api(body: Body) -> Body:
     """OpenAI's Responses API."""
-
-    def parts_of(form: str) -> list[dict[str, Any]]:
-        return [part for item in dicts(body.get("output"), form) for part in dicts(item.get("content"))]
-
-    parts, thoughts = parts_of("message"), parts_of("reasoning")
+    output = dicts(body.get("output"))
+    parts, thoughts = (
+        [part for item in dicts(output, form) for part in dicts(item.get("content"))]
+        for form in ("message", "reasoning")
+    )
     return _completion(
         parts or None,
         find_value(body, "incomplete_details.reason") or "stop",
         [token for part in parts for token in dicts(part.get("logprobs"))],
         body.get("model"),
         reasoning_content="\n\n".join(str(part.get("text")) for part in thoughts),
-        tool_calls=dicts(body.get("output"), "function_call"),
-        withheld=bool(dicts(body.get("output"), "reasoning")) and not thoughts,
+        tool_calls=dicts(output, "function_call"),
+        withheld=bool(dicts(output, "reasoning")) and not thoughts,
     )
 
 
-def _of_messages_api(body: Body, content: list[Any]) -> Body:
+def _of_messages_api(body: Body) -> Body:
     """Anthropic's Messages API."""
-    blocks = [block for block in content if block["type"] != "tool_use"]
+    blocks = [block for block in body["content"] if block["type"] != "tool_use"]
     has_text = any(block["type"] not in ("thinking", "redacted_thinking") for block in blocks)
-    reason, model, calls = body.get("stop_reason"), body.get("model"), dicts(content, "tool_use")
-    return _completion(blocks if has_text else None, reason, model=model, tool_calls=calls)
-
-
-def _of_llama_cpp(body: Body, text: str, tokens: list[dict[str, Any]]) -> Body:
-    """llama.cpp's own completions; before December 2024 it gave the probabilities of the likeliest alone."""
-    if any("probs" in token for token in tokens):
-        tokens = _tokens(tokens, [token.get("probs") for token in tokens])
-        for token in tokens:
-            own = (other["logprob"] for other in token["top_logprobs"] if other["token"] == token["token"])
-            token["logprob"] = next(own, _NONE)
-    stopped = (name for name in ("limit", "word", "eos") if body.get(f"stopped_{name}"))
-    return _completion(text, body.get("stop_type") or next(stopped, None), tokens, body.get("model"))
-
-
-def _of_sglang(info: dict[str, Any], text: str) -> Body:
-    """SGLang's own generate."""
-    match info.get("finish_reason"):
-        case {"type": "stop", "matched": str()}:
-            reason = "stop_string"
-        case {"type": reason} | reason:
-            pass
-    tokens = _tokens(info.get("output_token_logprobs"), info.get("output_top_logprobs"))
-    return _completion(text, reason, tokens if all(token["token"] is not None for token in tokens) else None)
+    calls = dicts(body["content"], "tool_use")
+    return _completion(blocks if has_text else None, body.get("stop_reason"), model=body.get("model"), tool_calls=calls)
 
 
 def _of_gemini(body: Body) -> Body:
@@ -214,12 +161,10 @@ def _in_snake_case(value: Any) -> Any:
 def _read_request(record: Record, request: Record) -> dict[str, Any]:
     """Return the fields of the request that a record answers: the prompt, the id, and what else is known of it."""
     place = f"its request ({request.source}:{request.line})"
-    body = request.get("body")
-    if isinstance(body, dict):  # of a batch
+    if isinstance(body := request.get("body"), dict):  # of a batch
         return {"id": request.get("custom_id"), **_read_body(place, record, body)}
     if request.get("question") is None:
-        known = {name: request.get(name) for name in ("id", "reference")}
-        return known | _read_body(place, record, request.fields)
+        return {name: request.get(name) for name in ("id", "reference")} | _read_body(place, record, request.fields)
     taken = (*_JOINED, *record.fields, "response", "tokur")
     return {name: request.get(name) for name in _JOINED} | request.without(*taken).fields
 
@@ -230,33 +175,28 @@ def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
     It is one to OpenAI's chat completions, completions or responses, or to Anthropic's messages; ``place`` names it in
     the errors of the record that answers it.
     """
-    if "messages" in body:
-        messages, system = body["messages"], body.get("system")
-    elif "input" in body:
-        for name in ("previous_response_id", "conversation", "prompt"):
-            if body.get(name) is not None:
-                raise record.error(f'{place} goes on from "{name}", which it does not hold')
-        messages, system = body["input"], body.get("instructions")
-        messages = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-    else:
-        return _read_prompt(place, record, body)
+    match body:
+        case {"messages": messages}:
+            system = body.get("system")
+        case {"input": messages}:
+            if before := [name for name in ("previous_response_id", "conversation", "prompt") if body.get(name)]:
+                raise record.error(f'{place} goes on from "{before[0]}", which it does not hold')
+            system = body.get("instructions")
+            messages = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+        case {"echo": echo} if echo:
+            raise record.error(f"{place} asked for echo: prompt and response cannot be distinguished")
+        case {"prompt": str(text) | [str(text)]}:
+            return {"prompt": text}
+        case {"prompt": [[*tokens]] | [*tokens]} if all(type(token) is int for token in tokens):
+            return {"prompt_token_ids": tokens}
+        case _:
+            raise record.error(f"{place} has neither messages nor a single prompt")
     tools = body.get("tools")
     if tools and isinstance(tools, list) and read_tools(tools) is None:
         raise record.error(f"{place} has tools that are no functions, the only ones that can be named to a model")
     if system is not None and isinstance(messages, list):
         messages = [{"role": "system", "content": system}, *messages]
     return {"messages": messages, "tools": tools}
-
-
-def _read_prompt(place: str, record: Record, body: Body) -> dict[str, Any]:
-    if body.get("echo"):
-        raise record.error(f"{place} asked for echo: prompt and response cannot be distinguished")
-    match body.get("prompt"):
-        case str(text) | [str(text)]:
-            return {"prompt": text}
-        case [[*tokens]] | [*tokens] if all(type(token) is int for token in tokens):
-            return {"prompt_token_ids": tokens}
-    raise record.error(f"{place} has neither messages nor a single prompt")
 
 
 def _requests_of(given: Given, is_batch: bool) -> dict[str | int, Record | RecordError]:
@@ -275,7 +215,24 @@ def _requests_of(given: Given, is_batch: bool) -> dict[str | int, Record | Recor
 # --- rows ---
 
 
-def _read(rows: Items, given: Given, note: Note) -> Items:
+def read_choice(record: Record, what: str, choice: dict[str, Any], asked: Fields, **tokur: Any) -> Record:
+    """Return the record of a choice of a chat completion or a completion, which errors call ``what``.
+
+    ``asked`` are the fields of the prompt; ``tokur`` is what is known of the response besides.
+    """
+    if "message" in choice:
+        text = read_response(f"{what}.message", choice["message"], record)
+    else:
+        text = record.checked_text(f"{what}.text", choice.get("text"))
+    logged = {"logprobs": choice["logprobs"]} if "logged" in choice else {}
+    # vLLM tells which of the request's stop strings ended a response; no end token follows it then
+    reason = "stop_string" if isinstance(choice.get("stop_reason"), str) else choice.get("finish_reason")
+    reasoning = "withheld" if is_withheld(choice.get("message")) else None
+    record = with_fields(record, response=text, **asked, **logged)
+    return with_tokur(record, **tokur, finish_reason=reason, reasoning=reasoning, **logged_tokens(choice))
+
+
+def _read(rows: Items, given: Given) -> Items:
     """Join answers with their requests: by id in a batch, else with their own, or with the one in the same position."""
     first = next(rows)
     is_batch = isinstance(first, Record) and "custom_id" in first.fields
@@ -308,17 +265,34 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
         elif any(row.get(name) is not None for name in _PROMPTS):
             prompt["id"] = None  # the id of a completion is no question's
         # so samples of one question are told apart by their numbers
-        question = {name: prompt.get(name, row.get(name)) for name in ("id", *_PROMPTS, "prompt_token_ids")}
-        digest = blake2b(encode_value(question), digest_size=8).digest()
-        for record in read_choices(row, body, prompt, place, samples[digest]):
-            yield record
-            samples[digest] += 1
+        question = digest({name: prompt.get(name, row.get(name)) for name in ("id", *_PROMPTS, "prompt_token_ids")})
+        first, choices = samples[question], body["choices"]
+        prompt_ids = prompt.pop("prompt_token_ids", None) or body.get("prompt_token_ids")
+        if not choices:
+            raise row.error(f'"{place}choices" is empty')
+        samples[question] += len(choices)
+        for position, choice in enumerate(choices):
+            what, one = f"{place}choices[{position}]", row.copy()
+            if len(choices) > 1:  # else every record would carry all the others' responses
+                own = {**body, "choices": [choice]}
+                own = {**one.fields["response"], "body": own} if place == "response.body." else own
+                one.set("response" if place else "choices", own if place else [choice])
+            try:
+                index, ids = choice.get("index"), prompt_ids or choice.get("prompt_token_ids")
+                sample = first + (index if isinstance(index, int) else position)
+                yield read_choice(
+                    one, what, choice, prompt, model=body.get("model"), sample=sample, prompt_token_ids=ids
+                )
+            except RecordError as error:
+                yield error
+            except (TypeError, AttributeError):
+                yield row.error(f'"{what}" is no choice')
 
     if in_order:
         check_count(given.count_rows())
     number = 0
     for number, row in enumerate(chain([first], rows), given.before + 1):
-        yield from each(iter([row]), COMPLETIONS.name, partial(adapt, number=number))
+        yield from read_row(row, COMPLETIONS.name, partial(adapt, number=number))
     if in_order:
         check_count(number)
 
@@ -342,7 +316,7 @@ def _answer(row: Record) -> tuple[str, Body]:
         code = f" with status {status}" if status != 200 else ""
         raise row.error(f"the request failed{code}: {_reason(error or body)}")
     converted = _layout(body)
-    return place, body if converted is None else converted()
+    return place, body if converted is None else converted(body)
 
 
 def _reason(error: Any) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, each, with_tokur
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, read_row, with_tokur
 from tokur_cli.records.mapping import as_text, find_value
 from tokur_cli.records.prompt import KNOWN, read_response
 from tokur_cli.records.record import SCHEMA, Record
@@ -38,8 +38,11 @@ def row_format(recognises: Callable[[Fields], bool]) -> Callable[[Callable[[Reco
     def declare(adapt: Callable[[Record], Record]) -> Format:
         name = adapt.__name__.replace("_", "-")
 
-        def read(rows: Items, given: Given, note: Note) -> Items:
-            return each(rows, name, lambda row: map(adapt, [row] if given.whole else _split(row, given.samples)))
+        def read(rows: Items, given: Given) -> Items:
+            for row in rows:
+                yield from read_row(
+                    row, name, lambda row: map(adapt, [row] if given.whole else _split(row, given.samples))
+                )
 
         return Format(name, recognises, read)
 
@@ -89,9 +92,7 @@ def _columns(fields: Fields) -> dict[int, str]:
 
 def _list_of_samples(fields: Fields) -> str | None:
     """Return the name of the list that holds the responses to a row's question; None where there is none."""
-    if isinstance(fields.get("response"), str):
-        return None
-    for name in _SAMPLES:
+    for name in () if isinstance(fields.get("response"), str) else _SAMPLES:
         items = fields[name] if isinstance(fields.get(name), list) else []
         is_multiple_choice = name == "choices" and not all(isinstance(item, dict) for item in items)
         if items and not is_multiple_choice and all(_said(item) is not None for item in items):
@@ -134,9 +135,9 @@ def complete(record: Record) -> Record:
     if fields.get("reference") is None:
         is_of_triviaqa = find_value(fields, "answer.aliases", list) is not None
         names = _REFERENCES if is_answered else ("answer",) if is_of_triviaqa else ()
-        references = [_reference(name, fields[name]) for name in names if name in fields]
-        if found := [reference for reference in references if reference is not None]:
-            record.set("reference", found[0])
+        references = (_reference(name, fields[name]) for name in names if name in fields)
+        if found := next((reference for reference in references if reference is not None), None):
+            record.set("reference", found)
     if is_answered and record.tokur.get("model") is None:
         models = [fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name]]
         if models:

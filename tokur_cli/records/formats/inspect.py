@@ -1,4 +1,4 @@
-"""Texts of Inspect AI logs (``.eval``, ``.json``)."""
+"""Samples of Inspect AI logs (``.eval``, ``.json``)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, add_label, dicts, each, has
-from tokur_cli.records.formats.chat_api import read_choices
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, add_label, dicts, has, read_row
+from tokur_cli.records.formats.chat_api import read_choice
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import Record
@@ -21,8 +21,7 @@ from tokur_cli.records.texts import Texts, elements
 
 _ATTACHMENT = "attachment://"
 _ZIP = b"PK\x03\x04"
-_VERDICTS: dict[str, float | bool] = {"C": True, "I": False, "N": False, "P": 0.5}
-_VERDICTS |= {"yes": True, "true": True, "no": False, "false": False}
+_VERDICTS = {"C": True, "I": False, "N": False, "P": 0.5, "yes": True, "true": True, "no": False, "false": False}
 _LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
 _HEADER = "header.json"
 _STARTED = re.compile(_LOG.pattern + rb'\s*"started"')
@@ -32,17 +31,13 @@ _UNFINISHED = 'the log has the status "started": its run did not end, and sample
 # --- samples ---
 
 
-def _read(rows: Items, _given: Given, note: Note) -> Items:
+def _read(rows: Items, given: Given) -> Items:
     invalidated = 0
-
-    def adapt(row: Record) -> Items:
-        nonlocal invalidated
-        invalidated += row.get("invalidation") is not None
-        return _adapt(row)
-
-    yield from each(rows, "inspect", adapt)
+    for row in rows:
+        invalidated += isinstance(row, Record) and row.get("invalidation") is not None
+        yield from read_row(row, INSPECT.name, _adapt)
     if invalidated:
-        note(f"{invalidated:,} of the samples were invalidated by who ran the evaluation, but read")
+        given.note(f"{invalidated:,} of the samples were invalidated by who ran the evaluation, but read")
 
 
 def _adapt(record: Record) -> Items:
@@ -56,22 +51,22 @@ def _adapt(record: Record) -> Items:
     choice["finish_reason"] = "length" if reason in ("max_tokens", "model_length") else reason
     question, target = _inline(record, record.fields["input"]), record.fields["target"]
     # No target is written as an empty text, or as a list of none
-    fields = {"reference": (target[0] if isinstance(target, list) and len(target) == 1 else target) or None}
+    asked = {"reference": (target[0] if isinstance(target, list) and len(target) == 1 else target) or None}
     if isinstance(question, str):
-        fields["question"] = question
+        asked["question"] = question
     response, last = read_response("output.choices[0].message", message, record), dicts(record.get("messages"))[-1:]
     is_last = last and last[0].get("role") == "assistant" and read_response("messages[-1]", last[0], record) == response
     if not is_last:
         # solvers may have added turns to the input, so the conversation, where there is one, is what the model saw
-        fields["messages"] = question if isinstance(question, list) else None
+        asked["messages"] = question if isinstance(question, list) else None
     if tools := _tools(record, message.get("id")):
-        fields["tools"] = tools
+        asked["tools"] = tools
+    model, sample = output.get("model") or None, record.fields["epoch"] - 1
+    adapted = read_choice(record, "output.choices[0]", choice, asked, model=model, sample=sample)
     said = [None] if error is not None else list((_verdicts(record.fields) or {}).values())
-    body = {"model": output.get("model") or None, "choices": [choice]}
-    for adapted in read_choices(record, body, fields, "output.", record.fields["epoch"] - 1):
-        if len(said) == 1 and isinstance(adapted, Record):
-            add_label(adapted, said[0])
-        yield adapted
+    if len(said) == 1:
+        add_label(adapted, said[0])
+    yield adapted
 
 
 def _inline(record: Record, value: Any) -> Any:
@@ -100,11 +95,10 @@ def _verdict(value: Any) -> Any:
     """Return what Inspect's own metrics count a score's value as; what they cannot count is returned as it is."""
     if not isinstance(value, str):
         return value
-    try:
-        number = float(value)
-    except ValueError:
-        return _VERDICTS.get(value, _VERDICTS.get(value.lower(), value))
-    return number if math.isfinite(number) else value
+    with suppress(ValueError):
+        if math.isfinite(number := float(value)):
+            return number
+    return _VERDICTS.get(value, _VERDICTS.get(value.lower(), value))
 
 
 def _verdicts(fields: Fields) -> dict[str, Any] | None:
@@ -114,10 +108,8 @@ def _verdicts(fields: Fields) -> dict[str, Any] | None:
         if find_value(score, "metadata.tokur") is not None:
             continue  # tokur's own scorer says nothing of right and wrong
         value = find_value(score, "value")
-        if isinstance(value, dict):
-            said |= {f"scores.{name}.value.{part}": _verdict(item) for part, item in value.items()}
-        else:
-            said[f"scores.{name}.value"] = _verdict(value)
+        values = {f".{part}": item for part, item in value.items()} if isinstance(value, dict) else {"": value}
+        said |= {f"scores.{name}.value{part}": _verdict(item) for part, item in values.items()}
     return None if not said and fields.get("error") is not None else said
 
 
@@ -135,7 +127,7 @@ def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note
     if _STARTED.match(head):
         note(f"{source}: {_UNFINISHED}")
     if head.startswith(_ZIP):
-        samples = _read_archive(stream, source, max_sample, note)
+        samples = _archived(stream, source, max_sample, note)
     else:
         samples = elements(stream, source, "samples", max_sample)
     for name, line, text in samples:
@@ -145,7 +137,7 @@ def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note
         yield name, line, text
 
 
-def _read_archive(stream: io.BufferedReader, source: str, max_member: int, note: Note) -> Texts:
+def _archived(stream: io.BufferedReader, source: str, max_member: int, note: Note) -> Texts:
     """Yield the samples of an ``.eval`` archive, in the order in which they were written."""
     if sys.version_info < (3, 14):
         from backports.zstd import zipfile  # Inspect compresses so

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import Any
 
-from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import UsageError, there_are
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, add_label, each, has, with_tokur
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, add_label, digest, has, read_row, with_tokur
 from tokur_cli.records.mapping import as_text, with_fields
 from tokur_cli.records.record import Record
 
 
-def _read(rows: Items, given: Given, note: Note) -> Items:
+def _read(rows: Items, given: Given) -> Items:
     """Yield a record for each repeat of each request, of one row of each response.
 
     The harness writes every row once for each of its task's filters; the extracted answer and its verdict alone differ.
@@ -27,32 +25,27 @@ def _read(rows: Items, given: Given, note: Note) -> Items:
 
     def adapt(row: Record) -> Iterator[Record]:
         doc_id, name = row.fields["doc_id"], str(row.get("filter"))
-        question = _digest(doc_id, row.get("arguments"))
-        is_read = name == (given.filter or filters.setdefault(_digest(question, row.get("resps")), name))
+        question = digest(doc_id, row.get("arguments"))
+        is_read = name == (given.filter or filters.setdefault(digest(question, row.get("resps")), name))
         (read if is_read else passed)[name] = None
-        if not is_read:
-            return
-        if questions.setdefault(doc_id, question) != question:  # a row does not say of which task it is
-            doc_id = f"{doc_id}-{question.hex()}"
-        yield from _adapt_row(row, doc_id)
+        if is_read:
+            # a row does not say of which task it is
+            is_first = questions.setdefault(doc_id, question) == question
+            yield from _adapt(row, doc_id if is_first else f"{doc_id}-{question.hex()}")
 
-    yield from each(rows, LM_EVAL.name, adapt)
+    for row in rows:
+        yield from read_row(row, LM_EVAL.name, adapt)
     if passed and not read:
-        raise UsageError(
-            f"--format lm-eval:{given.filter}: no row has this filter{there_are(passed, str(given.filter))}"
-        )
+        there = there_are(passed, str(given.filter))
+        raise UsageError(f"--format lm-eval:{given.filter}: no row has this filter{there}")
     if passed and given.filter is None:
-        note(
+        given.note(
             f"read the filter {', '.join(read)}, passed over {', '.join(passed)} of the same responses: "
             "--format lm-eval:NAME chooses"
         )
 
 
-def _digest(*values: Any) -> bytes:
-    return blake2b(encode_value(values), digest_size=8).digest()
-
-
-def _adapt_row(record: Record, doc_id: int | str) -> Iterator[Record]:
+def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
     """Yield one record for each repeat of each request: ``resps`` is requests x repeats."""
     responses, requests = record.fields["resps"], _values(record.fields["arguments"])
     if not requests or len(requests) != len(responses):

@@ -5,20 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import is_bytes
 from tokur_cli.records.record import Record
 
-_PLACES = (  # in a record, or in the source that keeps what its fields were
-    "logprobs",
-    "choices.0.logprobs",  # of a saved answer
-    "response.body.choices.0.logprobs",  # of a batch
-    "response.choices.0.logprobs",  # of a logged call
-    "output.choices.0.logprobs",  # of Inspect
-)
+# In a record, or in the source that keeps what its fields were: of saved answers, batches, logged calls and Inspect
+_PLACES = ("logprobs", *(f"{answer}choices.0.logprobs" for answer in ("", "response.body.", "response.", "output.")))
 _TOKEN_ID = re.compile(r"token_id:(\d+)")  # as vLLM writes tokens with return_tokens_as_token_ids
 _ESCAPED = re.compile(r"bytes:(\\x[0-9a-f]{2})+")  # as OpenAI's completions write what is no whole character
 _VERY_UNLIKELY = -9999.0  # no number: the service does not say how unlikely
@@ -27,8 +21,7 @@ _MOST_MASS = 1.01  # of the likeliest tokens together
 _LIKELIEST_OF_ALL = -0.6932  # log of a half, rounded down: no other token is likelier than this one
 
 
-@dataclass(frozen=True)
-class LoggedToken:
+class LoggedToken(NamedTuple):
     """What a service says about one token of a response.
 
     Attributes:
@@ -65,9 +58,8 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
             return {}
     if not all(isinstance(token.get("token"), str) for token in tokens):
         return {}
-    ids = [_TOKEN_ID.fullmatch(token["token"]) for token in tokens]
-    if all(ids):
-        return {"token_ids": [int(match[1]) for match in ids if match]}
+    if all(is_token_id(token["token"]) for token in tokens):
+        return {"token_ids": [int(token["token"].partition(":")[2]) for token in tokens]}
     return {"token_strings": [_spelled(_text_of(token)) for token in tokens]}
 
 
@@ -88,11 +80,10 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
     Raises:
         RecordError: there are none, or they are no log-probabilities of this response's tokens.
     """
-    what, found = _find(record)
+    what, rows = _find(record)
     try:
-        rows = found
-        if isinstance(found, dict):
-            rows = _rows_of_completions(found) if "tokens" in found else found["content"]
+        if isinstance(rows, dict):
+            rows = _rows_of_completions(rows) if "tokens" in rows else rows["content"]
         tokens = [_read(record, f"{what}, token {number}", row) for number, row in enumerate(rows, start=1)]
     except (KeyError, TypeError, AttributeError):
         raise record.error(f'"{what}" is no list of tokens with their log-probabilities') from None
@@ -107,6 +98,7 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
 
 
 def _find(record: Record) -> tuple[str, Any]:
+    """Return the path of the record's log-probabilities, and what stands there."""
     fields: Any = record.fields
     before = ""
     while isinstance(fields, dict):
@@ -133,24 +125,19 @@ def _rows_of_completions(logprobs: dict[str, Any]) -> list[Any]:
 def _read(record: Record, what: str, row: dict[str, Any]) -> LoggedToken:
     if not isinstance(row["token"], str):
         raise TypeError
-    logprob = _number(record, f"{what}: logprob", row.get("logprob"))
-    listed = [
-        (other, _number(record, f"{what}: top_logprobs", other.get("logprob")))
-        for other in row.get("top_logprobs") or ()
-    ]
-    known = [(other, number) for other, number in listed if number is not None]
-    likeliest = [(number, _text_of(other)) for other, number in known]
+    text, logprob = _text_of(row), _number(record, f"{what}: logprob", row.get("logprob"))
+    tops = row.get("top_logprobs") or ()
+    listed = [(_number(record, f"{what}: top_logprobs", top.get("logprob")), _text_of(top)) for top in tops]
+    likeliest = [(number, other) for number, other in listed if number is not None]
     if (mass := sum(math.exp(number) for number, _ in likeliest)) > _MOST_MASS:
         raise record.error(f"{what}: top_logprobs: the probabilities sum to {mass:.3g}")
-    if known and (known[0][0].get("token"), known[0][1]) == (row["token"], logprob):
-        # vLLM puts the sampled token first, whether it is one of the likeliest or not. Where it is less likely than all
-        # others, or alone, and not more likely than all that are not listed, it may be there as the sampled one only
-        others = [number for number, _ in likeliest[1:]]
-        if likeliest[0][0] < (min(others) if others else _LIKELIEST_OF_ALL):
-            del likeliest[0]
+    # vLLM puts the sampled token first, whether it is one of the likeliest or not. Where it is less likely than all
+    # others, or alone, and not more likely than all that are not listed, it may be there as the sampled one only
+    others = min((number for number, _ in likeliest[1:]), default=_LIKELIEST_OF_ALL)
+    if likeliest and likeliest[0] == (logprob, text) and likeliest[0][0] < others:
+        del likeliest[0]
     likeliest.sort(key=lambda pair: -pair[0])
-    numbers, texts = tuple(number for number, _ in likeliest), tuple(text for _, text in likeliest)
-    return LoggedToken(_text_of(row), logprob, numbers, texts)
+    return LoggedToken(text, logprob, tuple(number for number, _ in likeliest), tuple(text for _, text in likeliest))
 
 
 def _text_of(row: dict[str, Any]) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from string import ascii_uppercase
 from typing import Any
 
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, each, has, with_tokur
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, has, read_row, with_tokur
 from tokur_cli.records.formats.everyday import row_format
 from tokur_cli.records.mapping import as_text, find_value, with_fields
 from tokur_cli.records.prompt import read_response, split_messages, with_reasoning
@@ -126,7 +126,12 @@ def choices(record: Record) -> Record:
     return with_fields(record, question=question, reference=reference)
 
 
-@row_format(lambda fields: has("question", but=["reference"])(fields) and "####" in str(fields.get("answer")))
+def _is_gsm8k(fields: Fields) -> bool:
+    answer = fields.get("answer")
+    return isinstance(answer, str) and "####" in answer and has("question", but=["reference"])(fields)
+
+
+@row_format(_is_gsm8k)
 def gsm8k(record: Record) -> Record:
     """Read GSM8K: question, answer with the final answer after ``####``."""
     _, mark, final = record.text("answer").rpartition("####")
@@ -138,7 +143,7 @@ def gsm8k(record: Record) -> Record:
 # --- conversations ---
 
 
-def _read_llm(rows: Items, given: Given, note: Note) -> Items:
+def _read_llm(rows: Items, given: Given) -> Items:
     conversations: dict[str, list[dict[str, Any]]] = {}
 
     def adapt(record: Record) -> Iterator[Record]:
@@ -159,7 +164,8 @@ def _read_llm(rows: Items, given: Given, note: Note) -> Items:
         adapted = with_fields(record, messages=turns, response=with_reasoning(record.get("reasoning") or "", response))
         yield with_tokur(adapted, model=record.get("model"))
 
-    return each(rows, "llm", adapt)
+    for row in rows:
+        yield from read_row(row, llm.name, adapt)
 
 
 llm = Format("llm", has("prompt", "system", "response", but=["messages"]), _read_llm)
