@@ -12,7 +12,7 @@ from tokur_cli.records.errors import TokurError
 from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record
 from tokur_cli.selection import gathering as module
-from tokur_cli.selection.gathering import Candidate, QuestionStore
+from tokur_cli.selection.gathering import Candidate, QuestionStore, without_duplicates
 
 
 def gather(*lines, whole=False):
@@ -30,8 +30,8 @@ def test_without_duplicates_keeps_the_first_of_each_id_and_sample(rows):
         for place, (n, name) in enumerate(rows)
     ]
     with gather(*lines) as gathering:
-        ((_, gathered),) = gathering.questions.items()
-        kept, left_out = gathered.without_duplicates()
+        ((_, responses),) = gathering.questions.values()
+        kept, left_out = without_duplicates(responses)
     first = [place for place, row in enumerate(rows) if row[0] is None or row not in rows[:place]]
     assert sorted(int(one.answer) for one in kept) == first
     assert len(left_out) == len(rows) - len(first)
@@ -51,12 +51,12 @@ def test_store_gives_records_back_as_they_were(monkeypatch, in_memory):
         for n in range(60)
     ]
     with gather(*lines, whole=True) as gathering:
-        assert [gathering.record(r).encode() for r in gathering.in_input_order()] == lines
-        responses = list(gathering.in_input_order())
+        assert [gathering.record(r).encode() for r in gathering.responses] == lines
+        responses = list(gathering.responses)
         rng.shuffle(responses)
         assert all(gathering.record(r).encode() == lines[r.sample] for r in responses)
         gathering.clear()
-        assert not list(gathering.in_input_order())
+        assert not gathering.responses
 
 
 def test_store_drops_token_arrays_and_what_points_into_them():
@@ -65,7 +65,7 @@ def test_store_drops_token_arrays_and_what_points_into_them():
         b'"prompt_token_ids":[1],"run":{}}}'
     )
     with gather(given) as gathering:
-        (response,) = gathering.in_input_order()
+        (response,) = gathering.responses
         assert gathering.record(response).encode() == b'{"id":"q","x":1.1,"tokur":{"sample":2,"run":{}}}'
 
 

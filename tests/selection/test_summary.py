@@ -6,7 +6,7 @@ import pytest
 
 from tokur_cli.selection.gathering import Candidate
 from tokur_cli.selection.summary import InputWarnings, SelectionAccuracy
-from tokur_cli.selection.voting import Keep, Rule
+from tokur_cli.selection.voting import Keep, Rule, choose
 
 
 def test_summary_has_choice_majority_and_oracle_and_leaves_out_what_has_no_labels():
@@ -31,25 +31,45 @@ def responses(*confidences, of="q"):
     return [Candidate("7", confidence, sample=sample, id=of) for sample, confidence in enumerate(confidences)]
 
 
-@pytest.mark.parametrize(
-    ("rule", "outcome"), [(Rule("wbon"), "cannot be kept"), (Rule("maj", Keep(Fraction(1, 10), 16)), "rank last")]
-)
-def test_input_warnings_count_duplicates_missing_scores_and_other_numbers_of_responses(rule, outcome):
-    warnings = InputWarnings("eu", rule)
-    warnings.look_at("a", responses(1.0, 2.0), [])
-    warnings.look_at("b", responses(1.0, None), responses(1.0))
-    warnings.look_at("c", responses(3.0, of=None), responses(1.0, 2.0))
-    assert warnings.lines() == [
+def looked_at(rule, *questions):
+    """Of responses and duplicates of each question."""
+    warnings = InputWarnings("eu", needs_score=rule.needs_score)
+    for name, (given, duplicates) in zip("abcd", questions, strict=False):
+        choice = choose([one.confidence for one in given], [one.answer for one in given], rule)
+        warnings.look_at(name, given, duplicates, choice)
+    return warnings.lines()
+
+
+def test_input_warnings_count_duplicates_and_other_numbers_of_responses():
+    odd = (
+        (responses(1.0, 2.0), []),
+        (responses(1.0, 3.0), responses(1.0)),
+        (responses(3.0, of=None), responses(1.0, 2.0)),
+    )
+    assert looked_at(Rule("wbon"), *odd) == [
         "1 record without an id: grouped by prompt",
         "3 duplicates of (id, sample) left out (first b: sample 0): records of several runs need different ids or "
         "samples",
         "2 questions with 2 responses, 1 with another number (1 to 2)",
-        f"1 of 5 responses without a finite eu: they {outcome}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcomes"),
+    [
+        (Rule("wbon"), {"cannot be kept": 3}),
+        (Rule("maj", Keep(Fraction(1, 10), 16)), {"rank last": 1, "cannot be kept": 2}),  # those beside no scored one
+        (Rule("maj", Keep(Fraction(1, 10))), {"cannot be kept": 3}),
+        (Rule("maj"), {"rank last": 3}),
+    ],
+)
+def test_input_warnings_say_what_becomes_of_responses_without_the_score(rule, outcomes):
+    said = looked_at(rule, (responses(1.0, None), []), (responses(None, None), []))
+    assert said == [
+        f"{count} of 4 responses without a finite eu: they {outcome}" for outcome, count in outcomes.items()
     ]
 
 
 def test_input_warnings_are_none_of_even_input_and_of_a_majority_that_needs_no_score():
     for rule, confidence in ((Rule("wbon"), 1.0), (Rule("maj"), None)):
-        warnings = InputWarnings("eu", rule)
-        warnings.look_at("a", responses(confidence), [])
-        assert warnings.lines() == []
+        assert looked_at(rule, (responses(confidence), [])) == []

@@ -28,7 +28,7 @@ from tokur_cli.records.writer import RecordWriter, open_output
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE, score_named
 from tokur_cli.scores.certificate import read_certificate
-from tokur_cli.selection.gathering import Candidate, QuestionStore
+from tokur_cli.selection.gathering import Candidate, QuestionStore, without_duplicates
 from tokur_cli.selection.summary import InputWarnings, SelectionAccuracy
 from tokur_cli.selection.voting import Choice, Rule, choose
 
@@ -94,7 +94,7 @@ class _Selection:
         self.accuracy = SelectionAccuracy(abstains=options.abstains)
         self.questions = self.answered = self.unmarked = self.taken = 0
         self.unjudged: Counter[str] = Counter()
-        self.notes = InputWarnings(by.name, self.rule)
+        self.notes = InputWarnings(by.name, needs_score=self.rule.needs_score)
         self.asked = Questions()
         self._done: set[str] = set()  # questions that were grouped
 
@@ -170,12 +170,11 @@ class _Selection:
         gathering = self.gathering
         verdicts: dict[int, dict[str, Any]] = {}
         withheld: dict[int, bool] = {}  # of chosen responses
-        for gathered in gathering.questions.values():
-            question = gathered.question
-            drawn, duplicates = gathered.without_duplicates()
-            self.notes.look_at(question.name, drawn, duplicates)
+        for question, responses in gathering.questions.values():
+            drawn, duplicates = without_duplicates(responses)
             classes = answer_classes([response.answer for response in drawn], self.labelling.equivalence)
             choice = choose([response.confidence for response in drawn], classes, self.rule)
+            self.notes.look_at(question.name, drawn, duplicates, choice)
             certainty, answers = self._certainty(question, drawn, choice)
             self.questions, self.answered = self.questions + 1, self.answered + answers
             correct = self._correct(question.references, drawn)
@@ -193,7 +192,7 @@ class _Selection:
                 record = gathering.record(drawn[choice.chosen])
                 record.set("tokur", self._selected(record, drawn, choice, certainty, answers))
                 self.writer.write(record.encode())
-        for response in gathering.in_input_order() if self.options.records else ():
+        for response in gathering.responses if self.options.records else ():
             record = gathering.record(response)
             tokur = {name: value for name, value in record.tokur.items() if name != "withheld"}
             if response.offset in withheld:

@@ -5,10 +5,11 @@ In memory stays what the choice needs: sample, answer, confidence and the place 
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from tokur_cli.records.errors import TokurError
@@ -50,27 +51,22 @@ class Candidate:
     certified: float | None = None
 
 
-@dataclass(slots=True)
-class Gathered:
-    """A question and its responses so far, in the order in which they came."""
+def without_duplicates(responses: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+    """Return a question's responses by sample, and those left out because an earlier one has their id and sample.
 
-    question: Question
-    responses: list[Candidate] = field(default_factory=list)
+    Responses without a number come last, as they came, and are all different ones.
+    """
+    kept: dict[object, Candidate] = {}
+    left_out = []
+    for response in responses:
+        name = response.offset if response.sample is None else (response.id, response.sample)
+        if kept.setdefault(name, response) is not response:
+            left_out.append(response)
 
-    def without_duplicates(self) -> tuple[list[Candidate], list[Candidate]]:
-        """Return the responses by sample, and those left out because an earlier one has their id and sample.
+    def place(one: Candidate) -> tuple[float, str]:
+        return (math.inf, "") if one.sample is None else (one.sample, one.id or "")
 
-        Responses without a number come last, as they came, and are all different ones.
-        """
-        kept: dict[object, Candidate] = {}
-        left_out: list[Candidate] = []
-        for response in self.responses:
-            name = response.offset if response.sample is None else (response.id, response.sample)
-            if kept.setdefault(name, response) is not response:
-                left_out.append(response)
-        of_sample = (one for one in kept.values() if one.sample is not None)
-        without = [one for one in kept.values() if one.sample is None]
-        return [*sorted(of_sample, key=lambda one: (one.sample, one.id or "")), *without], left_out
+    return sorted(kept.values(), key=place), left_out
 
 
 class QuestionStore:
@@ -80,11 +76,13 @@ class QuestionStore:
         whole: keep the text of the whole record, not what is left without token arrays.
 
     Attributes:
-        questions: those gathered since the last ``clear``, in the order of their first records.
+        questions: those gathered since the last ``clear``, each with its responses so far, as they came.
+        responses: all of theirs, as they came.
     """
 
     def __init__(self, *, whole: bool) -> None:
-        self.questions: dict[str, Gathered] = {}
+        self.questions: dict[str, tuple[Question, list[Candidate]]] = {}
+        self.responses: list[Candidate] = []
         self._whole = whole
         self._text = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by __exit__
 
@@ -115,20 +113,17 @@ class QuestionStore:
                 f"the temporary file for the records' text cannot be written: {error.strerror}: make room in "
                 f"{tempfile.gettempdir()}, set TMPDIR, or use --grouped"
             ) from None
-        self.questions.setdefault(question.key, Gathered(question)).responses.append(response)
+        self.responses.append(response)
+        self.questions.setdefault(question.key, (question, []))[1].append(response)
 
     def record(self, response: Candidate) -> Record:
         """Return the response's record again."""
         self._text.seek(response.offset)
         return Record.parse(self._text.readline()[:-1], None, None)
 
-    def in_input_order(self) -> Iterator[Candidate]:
-        """Return all responses gathered, as they came."""
-        responses = [response for question in self.questions.values() for response in question.responses]
-        return iter(sorted(responses, key=lambda response: response.offset))
-
     def clear(self) -> None:
         """Forget all questions."""
         self.questions.clear()
+        self.responses.clear()
         self._text.seek(0)
         self._text.truncate()

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 from tokur_cli.selection.gathering import Candidate
-from tokur_cli.selection.voting import Rule, majority_accuracy
+from tokur_cli.selection.voting import Choice, majority_accuracy
 
 
 class SelectionAccuracy:
@@ -25,8 +25,8 @@ class SelectionAccuracy:
 
     def __init__(self, *, abstains: bool = False) -> None:
         self._abstains = abstains
-        self._answered = self._unlabelled = 0
-        self._figures: list[tuple[float, float, float, float]] = []  # the choice, majority, Pass@1, Pass@N
+        self._unlabelled = 0
+        self._figures: list[tuple[float, ...]] = []  # the choice, majority, Pass@1, Pass@N, whether it is answered
         self._sizes: set[int] = set()
         self._has_answers = False
 
@@ -46,8 +46,8 @@ class SelectionAccuracy:
             self._unlabelled += 1
             return
         of_choice = known[chosen] if answers and chosen is not None else 0.0
-        self._figures.append((of_choice, majority_accuracy(labels, known), math.fsum(known) / len(known), max(known)))
-        self._answered += answers
+        first = math.fsum(known) / len(known)
+        self._figures.append((of_choice, majority_accuracy(labels, known), first, max(known), answers))
         self._sizes.add(len(known))
         self._has_answers |= any(label is not None for label in labels)
 
@@ -56,13 +56,13 @@ class SelectionAccuracy:
         if not (count := len(self._figures)):
             return None
         sums = [math.fsum(column) for column in zip(*self._figures, strict=True)]
-        of_choice, majority, first, oracle = (f"{total / count:.2%}" for total in sums)
+        of_choice, majority, first, oracle, coverage = (f"{total / count:.2%}" for total in sums)
         left_out = f", {self._unlabelled:,} without labels left out" if self._unlabelled else ""
         questions = f"({count:,} question{'s' if count > 1 else ''}{left_out})"
         accuracy = f"accuracy {of_choice}"
         if self._abstains:
-            given = f"{sums[0] / self._answered:.2%}" if self._answered else "unknown"
-            accuracy = f"coverage {self._answered / count:.2%}, accuracy of what is answered {given}"
+            given = f"{sums[0] / sums[-1]:.2%}" if sums[-1] else "unknown"
+            accuracy = f"coverage {coverage}, accuracy of what is answered {given}"
         if self._sizes == {1}:
             return f"{accuracy} {questions}" + ("" if self._abstains else ": one response each, nothing to choose from")
         size = str(max(self._sizes)) if len(self._sizes) == 1 else "N"
@@ -73,18 +73,22 @@ class SelectionAccuracy:
 class InputWarnings:
     """Counts records without an id, duplicates, responses without the score, and questions with fewer responses."""
 
-    def __init__(self, by: str, rule: Rule) -> None:
-        self._by, self._rule = by, rule
-        self._responses = self._without_id = self._duplicates = self._without_score = 0
+    def __init__(self, by: str, *, needs_score: bool) -> None:
+        self._by, self._needs_score = by, needs_score
+        self._without_id = self._duplicates = 0
+        self._unscored: Counter[str] = Counter()  # responses, by what becomes of them
         self._sizes: Counter[int] = Counter()
         self._example = ""
 
-    def look_at(self, question: str, responses: list[Candidate], duplicates: list[Candidate]) -> None:
-        """Take note of a question by its name, of its responses, and of those left out as duplicates."""
-        self._responses += len(responses)
+    def look_at(
+        self, question: str, responses: Sequence[Candidate], duplicates: Sequence[Candidate], choice: Choice | None
+    ) -> None:
+        """Take note of a question by its name, its responses, those left out as duplicates, and the choice."""
         self._sizes[len(responses)] += 1
         self._without_id += sum(response.id is None for response in [*responses, *duplicates])
-        self._without_score += sum(response.confidence is None for response in responses)
+        kept = choice.weights if choice else {}
+        unscored = [index for index, response in enumerate(responses) if response.confidence is None]
+        self._unscored.update("rank last" if index in kept else "cannot be kept" for index in unscored)
         if duplicates and not self._duplicates:
             self._example = f"{question}: sample {duplicates[0].sample}"
         self._duplicates += len(duplicates)
@@ -106,12 +110,12 @@ class InputWarnings:
                 f"{_count(count, 'question')} with {_count(usual, 'response')}, {others:,} with another number "
                 f"({min(self._sizes)} to {max(self._sizes)})"
             )
+        responses = sum(size * count for size, count in self._sizes.items())
         # A plain majority over records that were never scored needs no score
-        if (count := self._without_score) and (self._rule.needs_score or count < self._responses):
-            outcome = "rank last" if self._rule.takes_unscored else "cannot be kept"
-            lines.append(
-                f"{count:,} of {_count(self._responses, 'response')} without a finite {self._by}: they {outcome}"
-            )
+        if self._needs_score or self._unscored.total() < responses:
+            for outcome, count in self._unscored.items():
+                of = _count(responses, "response")
+                lines.append(f"{count:,} of {of} without a finite {self._by}: they {outcome}")
         return lines
 
 

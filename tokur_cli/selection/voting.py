@@ -75,11 +75,6 @@ class Rule:
         """Whether nothing can be chosen where no response has the score."""
         return self.method != "maj" or self.keep.fraction < 1
 
-    @property
-    def takes_unscored(self) -> bool:
-        """Whether responses without the score can be kept, after all that have it."""
-        return self.method == "maj" and (not self.needs_score or self.keep.minimum > 1)
-
 
 @dataclass(frozen=True, slots=True)
 class ClassVotes:
@@ -139,7 +134,7 @@ def choose(confidences: Sequence[float | None], labels: Sequence[Hashable], rule
     scored.sort(key=lambda pair: -pair[0])
     ranking = [index for _, index in scored]
     kept = ranking[: rule.keep.of(len(ranking))]
-    if rule.takes_unscored and (kept or not rule.needs_score):
+    if rule.method == "maj" and (kept or not rule.needs_score):
         unscored = [index for index, confidence in enumerate(confidences) if confidence is None]
         kept += unscored if not rule.needs_score else unscored[: max(0, rule.keep.minimum - len(kept))]
     if not kept:
