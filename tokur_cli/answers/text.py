@@ -1,8 +1,10 @@
-r"""Plain writing: one way to write what scripts, keyboards and markup write in many.
+r"""What a response says: its text behind the model's reasoning, in plain writing.
 
-Digits of any script are ASCII, full-width and Arabic punctuation is Latin, typographic quotes are straight, a
-superscript is ``^``, spaces of any width are blanks, and Markdown's and HTML's emphasis is gone. LaTeX, line ends and
-the order of the text stay as they are.
+Plain writing is one way to write what scripts, keyboards and markup write in many: digits of any script are ASCII,
+full-width and Arabic punctuation is Latin, typographic quotes are straight, a superscript is ``^``, spaces of any
+width are blanks, and Markdown's and HTML's emphasis is gone. LaTeX, line ends and the order of the text stay.
+
+The spellings of reasoning are those of vLLM's and SGLang's reasoning parsers and of the models' own chat templates.
 """
 
 from __future__ import annotations
@@ -11,11 +13,35 @@ import re
 import unicodedata
 from html import unescape
 
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufe0f]")
-_COMPATIBLE = re.compile(
-    "[\u00a0\u1680\u2000-\u200a\u2026\u202f\u205f\u2080-\u2089\u3000\ufe50-\ufe6b\uff01-\uff0b\uff0d-\uff5e\uffe5]"
+_REASONING: tuple[tuple[str, str], ...] = (
+    # DeepSeek-R1, Qwen, EXAONE, GLM, Seed-OSS, MiniMax, LongCat and all that is prompted for such tags
+    (
+        r"<(?:seed:|mm:|longcat_)?(?i:think(?:ing)?|thoughts?|reasoning|redacted_thinking)>",
+        r"</(?:seed:|mm:|longcat_)?(?i:think(?:ing)?|thoughts?|reasoning|redacted_thinking)>",
+    ),
+    (r"\[THINK\]", r"\[/THINK\]"),  # Magistral
+    (r"◁think▷", r"◁/think▷"),  # Kimi
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),  # OpenThoughts, Sky-T1
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),  # Cohere's Command A
+    (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),  # Apertus
+    (r"<\|channel>thought\b", r"<channel\|>"),  # Gemma 4
+    (r"<unused94>thought\b", r"<unused95>"),  # MedGemma
+    (r"\[unused16\]", r"\[unused17\]"),  # Pangu
+    (r"(?:analysis|commentary)<\|message\|>", r"final<\|message\|>"),  # gpt-oss
+    (r"\Aanalysis(?=[A-Z])", r"assistantfinal"),  # gpt-oss without its special tokens
+    (r"Here(?: is|'s|’s) my thought process:", r"Here(?: is|'s|’s) my response:"),  # Granite
 )
-"""Spaces, subscripts and full-width characters, for which Unicode knows a plain one; but for the full-width comma."""
+"""Regular expressions of what opens and what closes a model's reasoning."""
+
+_OPENING = re.compile("|".join(opening for opening, _ in _REASONING))
+_CLOSING = re.compile("|".join(closing for _, closing in _REASONING))
+_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufe0f☑✅✓✔■□▪∎😀-🙏🌀-🗿🚀-🛿🤀-🧿]")
+"""Characters that take no space, and pictures."""
+
+_COMPATIBLE = re.compile(
+    "[\u00a0\u1680\u2000-\u200a\u2026\u202f\u205f\u2080-\u2089\u3000\ufe50-\ufe6b\uff01-\uff5e\uffe5]"
+)
+"""Spaces, subscripts and full-width characters, for which Unicode knows a plain one."""
 
 _PUNCTUATION = str.maketrans(
     {
@@ -36,10 +62,8 @@ _PUNCTUATION = str.maketrans(
         "∴": " ",
     }
 )
-_DIGITS = re.compile(r"[^\W\x00-\x7f]")
-_WIDE_COMMA = re.compile(r"，(?!\d{3}(?!\d))|(?<!\d)，")
+_DIGIT = re.compile(r"(?![0-9])\d")
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
-_SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
 _EMPHASIS = re.compile(
     r"(?<![A-Za-z0-9*])\*\*(?=[^\s*])([^*\n]{1,200})\*\*|(?<![\w_])__(?=[^\s_])([^_\n]{1,200})__(?!\w)"
 )
@@ -49,10 +73,21 @@ _TAG = re.compile(
 )
 _BREAK = re.compile(r"<(?:br|/?(?:p|div|li|ul|ol|tr|td|h[1-6]))(?:\s[^<>\n]{0,80})?\s?/?>", re.IGNORECASE)
 _RAISED = re.compile(r"<sup>([^<>\n]{1,20})</sup>", re.IGNORECASE)
-_PICTURES = re.compile("[☑✅✓✔■□▪∎😀-🙏🌀-🗿🚀-🛿🤀-🧿]+")
 _ENTITY = re.compile(r"&#?\w{2,6};")
-_END_TOKEN = re.compile(r"(?:</s>|<\|(?:im_end|endoftext|eot_id|end|return)\|>)\s*\Z")
+_AROUND_ANSWER = re.compile(
+    r"(?:</s>|<\|(?:im_end|endoftext|eot_id|end|return)\|>)\s*\Z"
+    r"|<\|(?:(?:begin|end)_of_solution|(?:START|END)_(?:RESPONSE|TEXT))\|>"
+)
 _CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")  # GSM8K's "48/2 = <<48/2=24>>24"
+
+
+def without_reasoning(response: str) -> str:
+    """Return what a response says behind its reasoning; nothing where it ends within it.
+
+    Reasoning whose opening the chat template has written, not the response, ends at its closing as well.
+    """
+    start = max((closing.end() for closing in _CLOSING.finditer(response)), default=0)
+    return "" if _OPENING.search(response, start) else response[start:]
 
 
 def plain(text: str) -> str:
@@ -62,17 +97,13 @@ def plain(text: str) -> str:
         text: any text: ``**４２** 個。`` becomes ``42 個. ``, ``10⁻³`` becomes ``10^{-3}``.
     """
     if "<" in text:
-        text = _END_TOKEN.sub("", text)
+        text = _AROUND_ANSWER.sub("", text)
     text = _ENTITY.sub(lambda match: unescape(match[0]), text)
     if not text.isascii():
-        text = _COMPATIBLE.sub(
-            lambda match: unicodedata.normalize("NFKC", match[0]), unicodedata.normalize("NFC", text)
-        )
-        text = _INVISIBLE.sub("", text).translate(_PUNCTUATION)
-        text = _DIGITS.sub(_ascii_digit, text)
-        text = _WIDE_COMMA.sub(", ", text).replace("，", ",")
-        text = _SUPERSCRIPTS.sub(_power, text)
-        text = _PICTURES.sub("", text)
+        text = _SUPERSCRIPTS.sub(_power, unicodedata.normalize("NFC", text))
+        text = _COMPATIBLE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
+        text = _UNSEEN.sub("", text).translate(_PUNCTUATION)
+        text = _DIGIT.sub(lambda digit: str(int(digit[0])), text)
     if "<" in text:
         text = _CALCULATOR.sub("", text)
         text = _RAISED.sub(r"^{\1}", _BREAK.sub("\n", _TAG.sub("", text)))
@@ -83,11 +114,6 @@ def plain(text: str) -> str:
     return text
 
 
-def _ascii_digit(match: re.Match[str]) -> str:
-    value = unicodedata.decimal(match[0], None)
-    return match[0] if value is None else str(value)
-
-
-def _power(match: re.Match[str]) -> str:
-    exponent = match[0].translate(_SUPERSCRIPT)
+def _power(superscripts: re.Match[str]) -> str:
+    exponent = unicodedata.normalize("NFKC", superscripts[0]).replace("−", "-")
     return f"^{exponent}" if len(exponent) == 1 else f"^{{{exponent}}}"
