@@ -1,7 +1,7 @@
 import subprocess
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import permutations
 
 import psutil
@@ -9,22 +9,20 @@ import pytest
 
 from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence, Outcome
-from tokur_cli.answers.symbolic import WorkerPool
 
 
 @pytest.fixture(scope="module")
 def equivalence():
-    with Equivalence(WorkerPool(1, seconds=20)) as shared:
+    with Equivalence(1, seconds=20) as shared:
         yield shared
 
 
 @pytest.fixture
 def no_workers(monkeypatch):
-    def refuse(self, requests):
-        assert not list(requests), "a worker was asked"
-        return []
+    def refuse(self, request):
+        raise AssertionError("a worker was asked")
 
-    monkeypatch.setattr(WorkerPool, "map", refuse)
+    monkeypatch.setattr(Equivalence, "_reply", refuse)
     return Equivalence()
 
 
@@ -132,7 +130,7 @@ def test_compare_tells_a_reference_apart_that_nothing_can_read(equivalence):
     ],
 )
 def test_compare_ends_hopeless_expressions_in_time_and_goes_on(answer, seconds, outcome):
-    with Equivalence(WorkerPool(1, seconds=seconds)) as patient:
+    with Equivalence(1, seconds=seconds) as patient:
         started = time.monotonic()
         hopeless, fine = patient.compare([("x+2", answer), ("x+2", "2+x")])
         assert time.monotonic() - started < 20
@@ -140,26 +138,26 @@ def test_compare_ends_hopeless_expressions_in_time_and_goes_on(answer, seconds, 
     assert fine is Outcome.CORRECT
 
 
-def test_worker_pool_replaces_a_worker_that_eats_memory():
-    with closing(WorkerPool(1, seconds=60, memory_bytes=160 << 20)) as pool:
-        replies = pool.map([("verify", "5", "2^{2^{31}}"), ("verify", "x", "x")])
-    assert replies == [None, True]
+def test_compare_replaces_a_worker_that_eats_memory():
+    with Equivalence(1, seconds=60, memory_bytes=160 << 20) as small:
+        outcomes = small.compare([("5", "2^{2^{31}}"), ("x+2", "2+x")])
+    assert outcomes == [Outcome.TIMEOUT, Outcome.CORRECT]
 
 
-def test_worker_pool_counts_no_memory_of_the_process_that_starts_a_worker():
+def test_compare_counts_no_memory_of_the_process_that_starts_a_worker():
     ballast = bytearray(b"x" * (400 << 20))
-    with closing(WorkerPool(1, memory_bytes=400 << 20)) as pool:
-        assert pool.map([("verify", "[0,9)", "[0,1)")]) == [False]
+    with Equivalence(1, memory_bytes=400 << 20) as small:
+        assert small.compare([("[0,9)", "[0,1)")]) == [Outcome.INCORRECT]
     del ballast
 
 
 def test_workers_do_not_outlive_a_killed_parent():
     script = (
-        "from tokur_cli.answers.symbolic import WorkerPool\n"
-        "pool = WorkerPool(1, seconds=1)\n"
-        "pool.map([('verify', 'x', 'y')])\n"
-        "print(next(iter(pool._workers)).pid, flush=True)\n"
-        "pool.map([('verify', 'x', '9^{9^{9^9}}')])\n"
+        "from tokur_cli.answers.equivalence import Equivalence\n"
+        "equivalence = Equivalence(1, seconds=1)\n"
+        "equivalence.compare([('x', 'x+1')])\n"
+        "print(next(iter(equivalence._workers)).pid, flush=True)\n"
+        "equivalence.compare([('x', '9^{9^{9^9}}')])\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
         worker = psutil.Process(int(parent.stdout.readline()))

@@ -23,7 +23,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
 
 from tokur_cli.answers.canonical import Canonical, canonical
-from tokur_cli.answers.equivalence import MIN_PLACES, Equivalence, Outcome, numbers_equal
+from tokur_cli.answers.equivalence import MIN_PLACES, Equivalence, Outcome, numbers_equal, readings
 from tokur_cli.answers.numbers import Number
 
 
@@ -67,51 +67,42 @@ def _put(known: dict[Hashable, str], answer: str, own: Hashable, *others: Hashab
 
 
 def _put_numbers(known: dict[Hashable, str], numbers: Mapping[str, Number]) -> None:
-    exact: dict[Fraction, Number] = {}
+    plain: dict[str, Number] = {}
     for answer, number in numbers.items():
         if not number.unit:
-            values, is_long = _values(number), number.places >= MIN_PLACES
-            rounded = [value for value, other in exact.items() if is_long and numbers_equal(number, other)]
-            _put(known, answer, values[0], *values, *rounded)
-            exact.setdefault(values[0], number)
+            exact, *others = readings(number)
+            if number.places >= MIN_PLACES:
+                others += [other for other in plain if numbers_equal(number, plain[other])]
+            _put(known, answer, exact, exact, *others)
+            plain[answer] = number
     united = [(answer, number, number.unit) for answer, number in numbers.items() if number.unit]
-    for answer, number, unit in sorted(united, key=lambda item: known.keys().isdisjoint(_values(item[1]))):
-        _put(known, answer, (unit.dimension, number.value * number.scale * unit.factor), *_values(number))
-
-
-def _values(number: Number) -> list[Fraction]:
-    """Return what a number may be written as without its unit and per cent sign, its exact value first."""
-    values = [number.value * number.scale]
-    if number.scale == Fraction(1, 100):
-        values.append(number.value)
-    if number.rounded is not None:
-        values.append(number.rounded * number.scale)
-    return values
+    for answer, number, unit in sorted(united, key=lambda item: known.keys().isdisjoint(readings(item[1]))):
+        _put(known, answer, (unit.dimension, number.value * number.scale * unit.factor), *readings(number))
 
 
 def _keys(form: Canonical) -> list[Hashable]:
     """Return what tells the class of a number or expression beside a letter."""
-    return [*_values(form.number)] if form.number else [(form.kind, form.text)] if form.kind == "expression" else []
+    return [*readings(form.number)] if form.number else [(form.kind, form.text)] if form.kind == "expression" else []
 
 
 def _put_expressions(known: dict[Hashable, str], forms: Mapping[str, Canonical], equivalence: Equivalence) -> None:
-    of_text: dict[str, str] = {}  # the first answer of each text
-    for answer, form in forms.items():
-        if ("choice", form.text.upper()) not in known:
-            of_text.setdefault(form.text, answer)
-    is_alone = not known and len(of_text) == 1  # there is nothing to compare it with
-    prints = {} if is_alone else equivalence.fingerprints(list(of_text.values()))
+    of_text = {form.text: answer for answer, form in reversed(forms.items()) if _letter(form) not in known}
+    has_others = bool(known) or len(of_text) > 1  # with which to compare them
+    prints = dict(zip(of_text, equivalence.fingerprints(of_text.values()), strict=True)) if has_others else {}
     heads: dict[str, list[str]] = {}
     for answer, form in forms.items():
-        letter, text = ("choice", form.text.upper()), (form.kind, form.text)
-        fingerprint = prints.get(of_text.get(form.text, ""), "")
-        if fingerprint.startswith("@"):
-            is_rational = ":" not in fingerprint
-            value = Fraction(fingerprint[1:]) if is_rational else ("value", fingerprint)  # 2+3 joins the class of 5
-            _put(known, answer, value, letter, text)
+        text, fingerprint = (form.kind, form.text), prints.get(form.text)
+        if fingerprint and fingerprint.startswith("@"):
+            value = fingerprint if ":" in fingerprint else Fraction(fingerprint[1:])  # 2+3 joins the class of 5
+            _put(known, answer, value, _letter(form), text)
             continue
-        candidates = heads.setdefault(fingerprint, []) if fingerprint else []
+        candidates = [] if fingerprint is None else heads.setdefault(fingerprint, [])
         outcomes = equivalence.compare([(head, answer) for head in candidates])
         same = [head for head, outcome in zip(candidates, outcomes, strict=True) if outcome is Outcome.CORRECT]
-        _put(known, answer, text, letter, *same)
+        _put(known, answer, text, _letter(form), *same)
         candidates += [] if same else [answer]
+
+
+def _letter(form: Canonical) -> tuple[str, str]:
+    """Return the key of the choice that a small letter may be."""
+    return "choice", form.text.upper()

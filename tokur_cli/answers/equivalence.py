@@ -12,19 +12,30 @@ Numbers are compared exactly, as rationals. Beyond that:
 
 The relation is symmetric, except that an equation may answer where a value is asked for (``a + b = 7`` for 7), not the
 other way. Because signs and units may be left out it is not transitive; ``classes`` says how votes cope.
+
+Symbolic comparison may never end or eat all memory, and nothing but the end of its process can interrupt
+``9^{9^{9^9}}``. The first worker starts with the first comparison that needs one (about 0.4 s), so answers that are
+plain numbers never pay for it. Each answers one JSON request a line, see ``mathematics.serve``.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import queue
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from fractions import Fraction
 from typing import Any
 
 from tokur_cli.answers.canonical import Canonical, canonical, name_of
 from tokur_cli.answers.numbers import Number
-from tokur_cli.answers.symbolic import WorkerPool
+from tokur_cli.records.errors import TokurError
 
 
 class Outcome(str, Enum):
@@ -72,29 +83,49 @@ MIN_PLACES = 6
 
 _MIN_SIGNIFICAND = 10**5
 _REMEMBERED = 100_000  # replies of workers; then all are forgotten
+_WORTH_A_WORKER = 16  # a worker costs as much as that many easy comparisons
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
+    "from tokur_cli.answers.mathematics import serve; serve(float(sys.argv[1]), int(sys.argv[2]))"
+)
 
 
 def numbers_equal(first: Number, second: Number) -> bool:
     """Return whether two numbers are the same by the rules in this module's docstring."""
     if first.name and second.name and first.name != second.name:
         return False
-    if first.unit and second.unit and first.unit.dimension != second.unit.dimension:
-        return False
-    has_units = first.unit is not None and second.unit is not None
+    factors = [Fraction(1), Fraction(1)]
+    if first.unit and second.unit:
+        if first.unit.dimension != second.unit.dimension:
+            return False
+        factors = [first.unit.factor, second.unit.factor]
     one_is_percent = {first.scale, second.scale} == {Fraction(1), Fraction(1, 100)}
-    ones, others = (_values(number, has_units, one_is_percent) for number in (first, second))
-    return any(one == other or abs(one - other) < max(last, final) for one, last in ones for other, final in others)
+    ones, others = (
+        [value * factor for value in readings(number, may_lack_sign=one_is_percent)]
+        for number, factor in zip((first, second), factors, strict=True)
+    )
+    last, final = _last_decimal(first), _last_decimal(second)
+    return any(
+        one == other or abs(one - other) < max(abs(one) * last, abs(other) * final) for one in ones for other in others
+    )
 
 
-def _values(number: Number, has_unit: bool, has_no_percent: bool) -> list[tuple[Fraction, Fraction]]:
-    """Return the values that a number may have, each with the size of its last decimal if it may be off by as much."""
-    unit = number.unit.factor if number.unit and has_unit else Fraction(1)
-    factors = {number.scale * unit, unit} if has_no_percent else {number.scale * unit}
-    last = Fraction(1, 10**number.places)
-    if number.places < MIN_PLACES or abs(number.value) < _MIN_SIGNIFICAND * last:
-        last = Fraction(0)
+def readings(number: Number, *, may_lack_sign: bool = True) -> list[Fraction]:
+    """Return the values that a number may be written as without its unit, its exact value first.
+
+    Args:
+        number: the number.
+        may_lack_sign: whether its per cent sign may be left out.
+    """
     written = [number.value] if number.rounded is None else [number.value, number.rounded]
-    return [(value * factor, last * factor) for value in written for factor in factors]
+    scales = [number.scale, Fraction(1)] if may_lack_sign and number.scale == Fraction(1, 100) else [number.scale]
+    return [value * scale for scale in scales for value in written]
+
+
+def _last_decimal(number: Number) -> Fraction:
+    """Return the size of a long decimal's last place, relative to its value; 0 for a number that is exact."""
+    significand = abs(number.value) * 10**number.places
+    return 1 / significand if number.places >= MIN_PLACES and significand >= _MIN_SIGNIFICAND else Fraction(0)
 
 
 def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
@@ -129,27 +160,38 @@ def _is_prose(form: Canonical) -> bool:
 
 
 class Equivalence:
-    """Compares answers, symbolically where needed, and remembers what it found; use it as a context manager.
+    """Compares answers, symbolically in worker processes where needed, and remembers what it found.
+
+    Use it as a context manager, whose end is the end of all workers.
 
     Args:
-        workers: the processes for symbolic comparison; by default a pool of its own.
+        count: the most workers; by default as many as there are processors for this process, at most 8.
+        seconds: limit of a comparison in processor time: a verdict does not depend on what else the machine does.
+        memory_bytes: limit of a worker's address space, of which math-verify itself takes 60 MB.
     """
 
-    def __init__(self, workers: WorkerPool | None = None) -> None:
-        self._workers = workers or WorkerPool()
+    def __init__(self, count: int | None = None, *, seconds: float = 5.0, memory_bytes: int = 1 << 30) -> None:
+        self._count = count or min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4)
+        self._limits = [str(seconds), str(memory_bytes)]
+        self._workers: set[subprocess.Popen[bytes]] = set()
+        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
         self._known: dict[tuple[str, ...], Any] = {}
 
     def __enter__(self) -> Equivalence:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._workers.close()
+        for worker in list(self._workers):
+            self._drop(worker)
 
     def compare(self, pairs: Iterable[tuple[str, str]]) -> list[Outcome]:
         """Compare each (reference, answer); what is the same or different at sight never reaches a worker.
 
         Args:
             pairs: the texts of reference and answer, as extracted.
+
+        Raises:
+            TokurError: a worker does not start.
         """
         outcomes: list[Outcome | None] = []
         asked: list[tuple[str, ...]] = []
@@ -162,16 +204,59 @@ class Equivalence:
         replies = iter(self._ask(asked))
         return [_OUTCOMES.get(next(replies), Outcome.INCORRECT) if one is None else one for one in outcomes]
 
-    def fingerprints(self, answers: Sequence[str]) -> dict[str, str]:
-        """Return for each expression a text that equal ones share, where it has one; math-verify reads each once."""
-        found = self._ask([("fingerprint", canonical(answer).latex) for answer in answers])
-        return {answer: fingerprint for answer, fingerprint in zip(answers, found, strict=True) if fingerprint}
+    def fingerprints(self, answers: Iterable[str]) -> list[str | None]:
+        """Return each expression's ``mathematics.fingerprint``, None also where it takes too much time or memory."""
+        return self._ask([("fingerprint", canonical(answer).latex) for answer in answers])
 
     def _ask(self, requests: Sequence[tuple[str, ...]]) -> list[Any]:
-        """Return the replies to all requests; only those not yet known go to the workers."""
+        """Return the reply to each request: the name of a function of ``mathematics``, and its arguments."""
         if len(self._known) > _REMEMBERED:
             self._known.clear()
         unknown = [request for request in dict.fromkeys(requests) if request not in self._known]
-        if unknown:
-            self._known.update(zip(unknown, self._workers.map(unknown), strict=True))
+        with ThreadPoolExecutor(min(self._count, 1 + len(unknown) // _WORTH_A_WORKER)) as threads:
+            try:
+                self._known.update(zip(unknown, threads.map(self._reply, unknown), strict=True))
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                for worker in list(self._workers):
+                    worker.kill()
+                raise
         return [self._known[request] for request in requests]
+
+    def _reply(self, request: tuple[str, ...]) -> Any:
+        """Return a worker's reply, None where it ran out of time or memory: it is then dead, and not used again."""
+        try:
+            worker = self._idle.get_nowait()
+        except queue.Empty:
+            worker = self._start()
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # its death shows when the reply is read
+            worker.stdin.write(json.dumps(request).encode() + b"\n")
+        line = worker.stdout.readline()
+        if not line.endswith(b"\n"):
+            self._drop(worker)
+            return None
+        self._idle.put(worker)
+        return json.loads(line)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        arguments = [*self._limits, json.dumps([os.path.abspath(path) for path in sys.path])]
+        worker = subprocess.Popen(
+            [sys.executable, "-c", _START, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+        )
+        self._workers.add(worker)
+        assert worker.stdout is not None
+        if worker.stdout.readline() != b'"ready"\n':
+            self._drop(worker)
+            raise TokurError("symbolic comparison does not start: is math-verify installed and importable?")
+        return worker
+
+    def _drop(self, worker: subprocess.Popen[bytes]) -> None:
+        self._workers.discard(worker)
+        with worker:
+            worker.kill()
