@@ -6,7 +6,7 @@ from transformers import GenerationConfig, LlamaConfig, PreTrainedTokenizerFast
 
 from tests.tiny import tiny_tokenizer
 from tokur_cli.commands.shared.errors import reporting
-from tokur_cli.engine.text.chat import end_token_ids, render
+from tokur_cli.engine.text.chat import Chat, end_token_ids
 from tokur_cli.engine.text.templates import fill_template
 from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
@@ -76,7 +76,7 @@ def test_tokenize_ends_a_finished_response_with_the_familys_token(name):
     response = "  Seven.\n"
     tokenizer, ends, end = family(name)
     tok = ResponseTokenizer(tokenizer, end_ids=ends)
-    prompt = tok.render_chat([QUESTION])
+    prompt = tok.chat.render([QUESTION])
     located = tok.tokenize(prompt, response, finish_reason="stop")
     assert tok.decode(located.tokens.response_ids) == response
     assert located.tokens.response_ids[-1] == end
@@ -146,7 +146,7 @@ def test_tokenize_prompt_and_response_are_the_beginning_of_the_conversation_as_t
     answer = {"role": "assistant", "content": TEXT, field: THOUGHT}
     rendered = tokenizer.apply_chat_template([QUESTION, answer], tokenize=False)
     expected = tokenizer(rendered[: rendered.rindex(TEXT) + len(TEXT)])["input_ids"]
-    located = tok.tokenize(tok.render_chat([QUESTION]), with_reasoning(THOUGHT, TEXT))
+    located = tok.tokenize(tok.chat.render([QUESTION]), with_reasoning(THOUGHT, TEXT))
     assert [*located.tokens.prompt_ids, *located.tokens.response_ids] == expected
 
 
@@ -154,7 +154,7 @@ def test_tokenize_prompt_and_response_are_the_beginning_of_the_conversation_as_t
 def test_tokenize_each_token_stands_where_its_text_is_in_the_response_as_given(template):
     _, tok = tokenizer_of(template, "<|user|>" if template in (R1, GLM_4) else "<|im_end|>")
     response = with_reasoning(THOUGHT, TEXT)
-    located = tok.tokenize(tok.render_chat([QUESTION]), response)
+    located = tok.tokenize(tok.chat.render([QUESTION]), response)
     pieces = [tok.decode([index]) for index in located.tokens.response_ids]
     assert (located.offsets[0][0], located.offsets[-1][1]) == (0, len(response))
     assert all(
@@ -178,7 +178,7 @@ def test_tokenize_each_token_stands_where_its_text_is_in_the_response_as_given(t
 )
 def test_tokenize_puts_a_response_without_a_thought_after_an_empty_one(template, empty):
     _, tok = tokenizer_of(template, "<|user|>")
-    prompt = tok.render_chat([QUESTION])
+    prompt = tok.chat.render([QUESTION])
     assert prompt.rstrip().endswith("<think>")
     located = tok.tokenize(prompt, TEXT)
     assert located.without_thought
@@ -223,25 +223,26 @@ LLAMA = """{% if not date_string is defined %}{% if strftime_now is defined %}
     ("template", "text", "date"),
     [
         ("{{ strftime_now('%B %d, %Y %H:%M:%S') }}", "July 26, 2024 00:00:00", "2024-07-26"),
-        (LLAMA + "{{ date_string }}", "14 Mar 2025", "2025-03-14"),
+        (LLAMA + "{{ date_string }}", "26 Jul 2024", "2024-07-26"),
         ("{{ messages[0].content }}", "Hi", None),
     ],
 )
 def test_render_is_the_same_on_every_day(template, text, date):
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = template
-    assert render(tokenizer, HI, answer_follows=True) == text
-    assert ResponseTokenizer(tokenizer).chat_date == date
+    assert Chat(tokenizer, ()).render(HI) == text
+    found = Chat(tokenizer, ()).date
+    assert (found and found.date().isoformat()) == date
 
 
 def test_render_takes_the_default_of_several_templates():
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = {"default": "D{{ messages[0].content }}", "tool_use": "T"}
-    assert render(tokenizer, HI, answer_follows=True) == "DHi"
+    assert Chat(tokenizer, ()).render(HI) == "DHi"
     tokenizer.chat_template = {"rag": "R", "tool_use": "T"}
-    assert ResponseTokenizer(tokenizer).chat_date is None
+    assert Chat(tokenizer, ()).date is None
     with pytest.raises(TokurError, match=r"multiple chat templates with no default .*\['rag', 'tool_use'\]"):
-        render(tokenizer, HI, answer_follows=True)
+        Chat(tokenizer, ()).render(HI)
 
 
 def test_render_gives_parts_to_a_template_that_looks_for_them():
@@ -250,10 +251,10 @@ def test_render_gives_parts_to_a_template_that_looks_for_them():
     tokenizer.chat_template = PARTS
     said = {"role": "user", "content": [{"type": "text", "text": QUESTION["content"]}]}
     rendered = tokenizer.apply_chat_template([said], tokenize=False, add_generation_prompt=True)
-    assert render(tokenizer, [QUESTION], answer_follows=True) == rendered
+    assert Chat(tokenizer, ()).render([QUESTION]) == rendered
     assert QUESTION["content"] in rendered
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] | upper }}{% endfor %}"
-    assert render(tokenizer, [QUESTION], answer_follows=True) == QUESTION["content"].upper()
+    assert Chat(tokenizer, ()).render([QUESTION]) == QUESTION["content"].upper()
 
 
 def test_render_asks_a_tokenizer_that_renders_by_code_of_its_own():
@@ -265,10 +266,10 @@ def test_render_asks_a_tokenizer_that_renders_by_code_of_its_own():
             return f"own:{conversation}:{add_generation_prompt}"
 
     tokenizer = Own(tokenizer_object=tiny_tokenizer().backend_tokenizer, chat_template="not this")
-    text = render(tokenizer, [{"role": "user", "content": "Hi", "name": None}], answer_follows=True)
+    text = Chat(tokenizer, ()).render([{"role": "user", "content": "Hi", "name": None}])
     assert text == "own:[{'role': 'user', 'content': 'Hi'}]:True"
     with pytest.raises(TokurError, match=r"^the model's chat template refuses these messages: no such turn$"):
-        render(tokenizer, [{"role": "user", "content": "refuse"}], answer_follows=True)
+        Chat(tokenizer, ()).render([{"role": "user", "content": "refuse"}])
 
 
 def test_tokenizing_makes_a_panic_in_rust_an_error_of_its_text_and_elsewhere_one_line(capsys):
@@ -288,6 +289,6 @@ def test_render_gives_tools_to_templates_that_have_a_place_for_them():
     tokenizer.chat_template = "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{{ messages[0].content }}"
     tool = {"type": "function", "function": {"name": "add", "description": "Add.", "parameters": {"type": "object"}}}
     tok = ResponseTokenizer(tokenizer)
-    assert (tok.takes_tools, tok.render_chat(HI, [tool]), tok.render_chat(HI)) == (True, "addHi", "Hi")
+    assert (tok.chat.takes_tools, tok.chat.render(HI, [tool]), tok.chat.render(HI)) == (True, "addHi", "Hi")
     tokenizer.chat_template = "{{ messages[0].content }}"
-    assert not tok.takes_tools
+    assert not tok.chat.takes_tools

@@ -90,8 +90,9 @@ def test_locate_text_cut_off_at_the_ends_leaves_empty_spans_there(tok):
 @pytest.mark.parametrize("claimed", ["swer", "other", "answers"])
 def test_locate_ids_that_do_not_spell_the_response_are_refused(tok, claimed):
     ids = tok.tokenize("Q", "answer").tokens.response_ids
+    assert tok.locate(ids, claimed) is None
     with pytest.raises(TokurError, match="do not spell"):
-        tok.locate(ids, claimed)
+        tok.tokenize("Q", claimed, ids)
 
 
 def test_tokenize_a_token_across_the_border_belongs_to_the_response():

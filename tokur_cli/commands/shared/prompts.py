@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokur_cli.commands.options.model import PromptOptions
 from tokur_cli.commands.shared.digests import content_digest
-from tokur_cli.engine.text.templates import check_template, fill_template
+from tokur_cli.engine.text.templates import compile_template, fill_template
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.prompt import Prompt
 from tokur_cli.records.reader import read_records
@@ -72,8 +72,8 @@ class PromptForm:
             "chat_template_digest": None if options.template == "raw" else tokenizer.tokenizer.chat_template or None,
         }
         digests = {name: content_digest(content) for name, content in contents.items() if content is not None}
-        date = None if options.template == "raw" else tokenizer.chat_date
-        dated = {} if date is None else {"date": date}
+        date = None if options.template == "raw" else tokenizer.chat.date
+        dated = {} if date is None else {"date": date.date().isoformat()}
         own = {name: getattr(options, name) for name in ("template", "system", "few_shot")}
         return {**own, **dated, **digests}
 
@@ -87,7 +87,7 @@ class PromptForm:
         if prompt.messages is not None:
             return self._rendered(record, tokenizer, prompt.messages, prompt.tools), False
         question = self._question(record, prompt)
-        if self.options.template == "raw" or (self._jinja and not tokenizer.has_chat_template):
+        if self.options.template == "raw" or (self._jinja and not tokenizer.chat.has_template):
             shown = "".join(f"{asked}\n{answer}\n\n" for asked, answer in self._examples)
             return f"{shown}{question}\n" if shown else question, True
         turns = [
@@ -126,13 +126,13 @@ class PromptForm:
             return
         if prompt.tools is None and any("tool_calls" in turn for turn in prompt.messages):
             yield "some prompts have calls of tools, but the records do not define them: they are scored without"
-        if prompt.tools is not None and not tokenizer.takes_tools:
+        if prompt.tools is not None and not tokenizer.chat.takes_tools:
             yield "the model's chat template has no place for tools: prompts are scored without their definitions"
 
     def is_word_for_word(self, prompt: Prompt, tokenizer: ResponseTokenizer) -> bool:
         """Return whether a prompt is text without what the model's chat template puts around a question."""
-        is_text = prompt.text is not None and self._jinja is None and tokenizer.has_chat_template
-        return is_text and not tokenizer.holds_control_tokens(str(prompt.text))
+        is_text = prompt.text is not None and self._jinja is None and tokenizer.chat.has_template
+        return is_text and not tokenizer.chat.holds_control_tokens(str(prompt.text))
 
     def _rendered(
         self,
@@ -145,7 +145,7 @@ class PromptForm:
         if system is not None and not (messages and messages[0]["role"] in ("system", "developer")):
             messages = [{"role": "system", "content": system}, *messages]
         try:
-            return tokenizer.render_chat(messages, tools)
+            return tokenizer.chat.render(messages, tools)
         except TokurError as error:
             raise record.error(str(error)) from None
 
@@ -206,7 +206,7 @@ def _read_template(template: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--template {template}: neither chat, raw or math nor a readable file ({error})") from error
     try:
-        check_template(source)
+        compile_template(source)
     except TokurError as error:
         raise UsageError(f"--template {template}: {error}") from None
     return source

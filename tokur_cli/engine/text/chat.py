@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -17,9 +16,7 @@ from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 
 Messages = Sequence[Mapping[str, Any]]
 DATE = datetime(2024, 7, 26)
-"""What a chat template is given as today where it has no default: else each day would have other prompts."""
-_OWN_DATE = re.compile(r"""set\s+(?:date_string|today)\s*=\s*["']([^"']+)["']""")
-_DATE_FORMATS = ("%d %b %Y", "%d %B %Y", "%B %d, %Y", "%Y-%m-%d", "%d-%m-%Y")
+"""What a chat template is given as today, else each day would have other prompts: Llama 3's default."""
 
 # Words that no template holds, with nothing at their ends that one would strip
 _ASKED, _THOUGHT, _ANSWERED = "tokurquestion", "tokurthought", "tokuranswer"
@@ -38,78 +35,82 @@ def end_token_ids(
     return tuple(dict.fromkeys(index for index in (*ids, tokenizer.eos_token_id) if index is not None))
 
 
-def render(
-    tokenizer: PreTrainedTokenizerBase,
-    messages: Messages,
-    *,
-    answer_follows: bool,
-    tools: Messages | None = None,
-    date: datetime | None = None,
-) -> str:
-    """Return the text of a conversation, as transformers renders it, but on one date.
+class Chat:
+    """A model's chats: conversations as its template writes them, what ends an answer, and where reasoning goes.
 
     Args:
-        tokenizer: has the chat template.
-        messages: the turns.
-        answer_follows: the text ends where the model's answer begins.
-        tools: definitions of tools that the model may call.
-        date: what the template is given as today's; None for that of ``chat_date``.
-
-    Raises:
-        TokurError: the template, or the tokenizer's own code, fails with these messages.
-    """
-    # As transformers does: templates ask whether a field is there, not whether it is null
-    turns = [{name: value for name, value in message.items() if value is not None} for message in messages]
-    options: dict[str, Any] = {} if tools is None else {"tools": [dict(tool) for tool in tools]}
-    options |= {"tokenize": False, "add_generation_prompt": answer_follows}
-    try:
-        if (usual := chat_date(default_template(tokenizer))) is not None:
-            # transformers keeps what it has compiled, and takes no function as an argument
-            compiled = _compile_jinja_template(tokenizer.get_chat_template(tools=options.get("tools")))
-            compiled.globals["strftime_now"] = (date or usual).strftime
-        text = str(tokenizer.apply_chat_template(turns, **options))
-        asked = next((turn["content"] for turn in turns if turn.get("role") == "user" and "content" in turn), "")
-        if isinstance(asked, str) and asked.strip() not in text:  # templates for images may look for parts alone
-            with suppress(Exception):
-                in_parts = str(tokenizer.apply_chat_template([_in_parts(turn) for turn in turns], **options))
-                text = in_parts if asked.strip() in in_parts else text
-        return text
-    except Exception as error:  # a template is a program
-        raise TokurError(f"the model's chat template refuses these messages: {error}") from error
-
-
-def _in_parts(turn: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a turn whose words are a list of one part, as models that take images, too, are given them."""
-    return {name: [{"type": "text", "text": said}] if name == "content" else said for name, said in turn.items()}
-
-
-def chat_date(template: str) -> datetime | None:
-    """Return the date that a chat template is filled on; None if it asks for none."""
-    if "strftime_now" not in template:
-        return None
-    for text in _OWN_DATE.findall(template):
-        for form in _DATE_FORMATS:
-            with suppress(ValueError):
-                return datetime.strptime(text, form)
-    return DATE
-
-
-def default_template(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the chat template, of several the default one; empty without one."""
-    found = tokenizer.chat_template or ""
-    return found if isinstance(found, str) else str(found.get("default", ""))
-
-
-class ChatForm:
-    """How a model's chat template writes an answer: what stands before it and ends it, and where reasoning goes.
-
-    Args:
-        tokenizer: the model's.
+        tokenizer: the model's; one without a chat template has no chats.
         end_ids: the tokens that end its responses, as ``end_token_ids`` returns them.
+        date: what a template that asks for today's is given; None for ``DATE``.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, end_ids: Sequence[int]) -> None:
-        self.tokenizer, self.end_ids = tokenizer, end_ids
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, end_ids: Sequence[int], date: datetime | None = None
+    ) -> None:
+        self.tokenizer, self.end_ids, self._date = tokenizer, end_ids, date
+
+    @property
+    def has_template(self) -> bool:
+        """Whether the model's prompts are chats."""
+        return bool(self.tokenizer.chat_template)
+
+    @property
+    def _template(self) -> str:
+        """The template, of several the default one; empty without one."""
+        found = self.tokenizer.chat_template or ""
+        return found if isinstance(found, str) else str(found.get("default", ""))
+
+    @property
+    def takes_tools(self) -> bool:
+        """Whether the template tells the model of tools."""
+        return "tools" in self._template
+
+    @property
+    def date(self) -> datetime | None:
+        """What the template is given as today's date; None if it asks for none."""
+        return (self._date or DATE) if "strftime_now" in self._template else None
+
+    def render(self, messages: Messages, tools: Messages | None = None, *, answer_follows: bool = True) -> str:
+        """Return the text of a conversation, as transformers renders it, but on one date.
+
+        Args:
+            messages: the turns.
+            tools: definitions of tools that the model may call.
+            answer_follows: the text ends where the model's answer begins.
+
+        Raises:
+            TokurError: there is no template, or it, or the tokenizer's own code, fails with these messages.
+        """
+        if not self.has_template:
+            raise TokurError(
+                "the model has no chat template: say how the prompt reads with --template raw or --template FILE"
+            )
+        # As transformers does: templates ask whether a field is there, not whether it is null
+        turns = [{name: value for name, value in message.items() if value is not None} for message in messages]
+        options: dict[str, Any] = {} if tools is None else {"tools": tools}
+        options |= {"tokenize": False, "add_generation_prompt": answer_follows}
+        try:
+            if self.date is not None:
+                # transformers keeps what it has compiled, and takes no function as an argument
+                compiled = _compile_jinja_template(self.tokenizer.get_chat_template(tools=tools))
+                compiled.globals["strftime_now"] = self.date.strftime
+            text = str(self.tokenizer.apply_chat_template(turns, **options))
+            asked = next((turn["content"] for turn in turns if turn.get("role") == "user" and "content" in turn), "")
+            if isinstance(asked, str) and asked.strip() not in text:  # templates for images may look for parts alone
+                with suppress(Exception):
+                    in_parts = str(self.tokenizer.apply_chat_template(list(map(_in_parts, turns)), **options))
+                    text = in_parts if asked.strip() in in_parts else text
+            return text
+        except Exception as error:  # a template is a program
+            raise TokurError(f"the model's chat template refuses these messages: {error}") from error
+
+    def holds_control_tokens(self, text: str) -> bool:
+        """Return whether a text has any sign of the model's chats: it was made by a chat template then."""
+        return self.opens_answer(text) or any(token in text for token in self.tokenizer.all_special_tokens)
+
+    def opens_answer(self, text: str) -> bool:
+        """Return whether a text holds what the template puts between a user's words and the assistant's."""
+        return self._around_answer is not None and self._around_answer[0] in text
 
     def stop_token_for(self, prompt: str | Sequence[int]) -> int | None:
         """Return the token that ends a response to this prompt; None where the model has no end token.
@@ -125,23 +126,23 @@ class ChatForm:
         default = self.tokenizer.eos_token_id
         return int(default) if default is not None else next(iter(self.end_ids), None)
 
-    def opens_answer(self, text: str) -> bool:
-        """Return whether a text holds what the template puts between a user's words and the assistant's."""
-        return self._around_answer is not None and self._around_answer[0] in text
-
-    def after_empty_thought(self, prompt: str) -> str:
-        """Return a prompt with an empty thought, as the template writes one, where the prompt opens a thought."""
+    def after_empty_thought(self, prompt: str, response: str) -> str:
+        """Return a prompt with an empty thought, as the template writes one, where it opens one that is not there."""
         opening, before, between = self._around_thought
-        return prompt + before + between if opening and prompt.endswith(opening) else prompt
+        lacks = opening and not any(mark.strip() in response for mark in (THINK_BEGINS, THINK_ENDS))
+        return prompt + before + between if lacks and prompt.endswith(opening) else prompt
 
-    def with_thought(self, response: str) -> tuple[str, list[int]]:
+    def with_thought(self, prompt: str, response: str) -> tuple[str, Sequence[int]]:
         """Return a response as the template writes it, and where each place in that is in the response as it was given.
 
         Args:
-            response: with its reasoning as ``with_reasoning`` writes it.
+            prompt: what it answers; after one that is no chat, the response stays as it is.
+            response: with its reasoning, if it has any, as ``with_reasoning`` writes it.
         """
+        thought, ends, text = response.removeprefix(THINK_BEGINS).partition(THINK_ENDS)
+        if not (ends and response.startswith(THINK_BEGINS) and self.opens_answer(prompt)):
+            return response, range(len(response) + 1)
         _, before, between = self._around_thought
-        thought, _, text = response.removeprefix(THINK_BEGINS).partition(THINK_ENDS)
         places: list[int] = []
         written, given = "", 0
         for ours, theirs in ((before, THINK_BEGINS), (thought, thought), (between, THINK_ENDS), (text, text)):
@@ -181,9 +182,11 @@ class ChatForm:
 
     def _rendered(self, *turns: Mapping[str, Any], answer_follows: bool = False) -> str:
         """Return the text of a conversation; empty where the template takes none such, and so does not tell."""
-        if not self.tokenizer.chat_template:
-            return ""
-        try:
-            return render(self.tokenizer, turns, answer_follows=answer_follows)
-        except TokurError:
-            return ""
+        with suppress(TokurError):
+            return self.render(turns, answer_follows=answer_follows)
+        return ""
+
+
+def _in_parts(turn: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a turn whose words are a list of one part, as models that take images, too, are given them."""
+    return {name: [{"type": "text", "text": said}] if name == "content" else said for name, said in turn.items()}

@@ -11,7 +11,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 TokenString = str | bytes
 """A token's text, or its bytes where they are not whole characters."""
-_BYTE = re.compile("<0x([0-9A-F]{2})>")
+_BYTE = re.compile("<0x([0-9A-F]{2})>")  # the name of a byte where others may lack it, as in SentencePiece
 
 
 class Spelling:
@@ -51,13 +51,11 @@ class Spelling:
     def _ids_by_bytes(self) -> dict[bytes, int | None]:
         """Each token's id by its bytes; None where several tokens have the same."""
         ids: dict[bytes, int | None] = {}
-        single: dict[bytes, int] = {}  # one byte each, for what no other token spells
+        single: dict[bytes, int | None] = {}  # one byte each, for what no other token spells
         for name, index in self.tokenizer.get_vocab().items():
             data = self._bytes(name)
-            if self._byte(name) is not None:
-                single[data] = index
-            else:
-                ids[data] = None if data in ids else index
+            same = single if _BYTE.fullmatch(name) and data != name.encode() else ids
+            same[data] = None if data in same else index
         return {**single, **ids}
 
     def _bytes(self, name: str) -> bytes:
@@ -66,9 +64,5 @@ class Spelling:
             return name.encode()
         if self._bytes_by_character.keys() >= set(name):
             return bytes(self._bytes_by_character[character] for character in name)
-        return self._byte(name) or name.replace("▁", " ").encode()
-
-    def _byte(self, name: str) -> bytes | None:
-        """Return the byte that a token is for where others may lack it, as in SentencePiece's vocabularies."""
-        match = None if name in self._added or self._bytes_by_character else _BYTE.fullmatch(name)
-        return None if match is None else bytes.fromhex(match[1])
+        byte = _BYTE.fullmatch(name)
+        return bytes.fromhex(byte[1]) if byte else name.replace("▁", " ").encode()

@@ -16,14 +16,18 @@ if TYPE_CHECKING:
 _LONGEST_MESSAGE = 1000  # a template may raise a text of any length
 
 
-def check_template(template: str) -> None:
+@functools.lru_cache
+def compile_template(template: str) -> Template:
     """Compile a template.
 
     Raises:
         TokurError: it is none.
     """
+    import jinja2
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
     with _explained():
-        _compiled(template)
+        return ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined).from_string(template)
 
 
 def fill_template(template: str, values: Mapping[str, Any]) -> str:
@@ -32,16 +36,9 @@ def fill_template(template: str, values: Mapping[str, Any]) -> str:
     Raises:
         TokurError: filling fails, in whatever way; says how.
     """
+    compiled = compile_template(template)
     with _explained():
-        return _compiled(template).render(values)
-
-
-@functools.lru_cache
-def _compiled(template: str) -> Template:
-    import jinja2
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    return ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined).from_string(template)
+        return compiled.render(values)
 
 
 @contextmanager
