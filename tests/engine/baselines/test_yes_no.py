@@ -2,7 +2,7 @@ import pytest
 
 from tests.engine.baselines.plain import by_hand, byte
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE, YES_OR_NO, Verbalizer, YesNoQuestion, find_verbalizers
+from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE, YES_OR_NO, YesNoQuestion, find_verbalizers
 from tokur_cli.records.errors import TokurError
 
 PROMPTS = ["Is it true?", "x", "Question: what is 2 + 2?\nProposed Answer: 5"]
@@ -30,9 +30,9 @@ class Words:
 
 def test_find_verbalizers_counts_forms_once_and_from_where_they_part():
     assert find_verbalizers(Words(), TRUE_OR_FALSE) == [
-        Verbalizer((), 1000, 2000),
-        Verbalizer((4000,), 5000, 7000),
-        Verbalizer((), 8000, 9000),
+        ((1000,), (2000,)),
+        ((4000, 5000), (4000, 7000)),
+        ((8000,), (9000,)),
     ]
 
 

@@ -15,7 +15,7 @@ from tokur_cli.commands.baselines.questions import P_TRUE, asked_ids, question_a
 from tokur_cli.commands.baselines.samples import by_question, text_set
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
-from tokur_cli.engine.baselines.llm_check import INSIDE, InsideView
+from tokur_cli.engine.baselines.layers import INSIDE, LayerView
 from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE
 from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
@@ -39,7 +39,7 @@ class Baselines:
         if "p_true" in needs:
             self.gatherers.append(_p_true(session))
         if inside := set(needs) & set(INSIDE):
-            view = InsideView(session.model.model, options.llm_check_layer, session.batch_tokens)
+            view = LayerView(session.model.model, options.llm_check_layer, session.batch_tokens)
             self.gatherers.append(_llm_check(view, inside, session.model.context_length))
             if inside != {"top_entropy"}:
                 self.settings["llm_check_layer"] = view.layer
@@ -90,7 +90,7 @@ def _p_true(session: Session) -> Gather:
     return gather
 
 
-def _llm_check(view: InsideView, wanted: Collection[str], context_length: int | None) -> Gather:
+def _llm_check(view: LayerView, wanted: Collection[str], context_length: int | None) -> Gather:
     """Return what gives LLM-Check's view of responses from the inside (Sriramanan et al. 2024)."""
 
     def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features]:

@@ -1,9 +1,12 @@
-"""Whole texts through a model under the mean weights, and what one of its layers puts out."""
+"""Whole texts through a model under the mean weights, and what one of its layers puts out.
+
+LLM-Check (Sriramanan et al. 2024) looks at a response from the inside: attention, states and logits of its tokens.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,11 +18,16 @@ from transformers import PreTrainedModel
 from tokur_cli.engine.forward.batching import HalvingBatches, pad
 from tokur_cli.engine.forward.body import input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.forward.rope import rescaling
+from tokur_cli.engine.precision import on_float64_device
+from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError, UsageError
 
 Result = TypeVar("Result")
 State = npt.NDArray[np.float32]
+Inside = dict[str, npt.NDArray[np.floating]]
 
+INSIDE = ("attention_log_diagonal", "hidden_eigenvalues", "top_entropy")
+TOP_LOGITS = 50
 _BLOCK = 64  # states whose logits are held at once
 
 
@@ -88,18 +96,7 @@ class LayerView(TextPasses):
         self.layer = max(count // 2, 1) if layer is None else layer
         if self.layer > count:
             raise UsageError(f"there is no layer {layer}: the model has {count}")
-        self.module: nn.Module = layers[self.layer - 1]
-
-    @contextmanager
-    def hidden_states(self) -> Iterator[list[Tensor]]:
-        """Give a list to which every call of the layer adds its hidden states (B, L, d)."""
-        states: list[Tensor] = []
-
-        def keep(_module: nn.Module, _arguments: object, output: Any) -> None:
-            states.append(output[0] if isinstance(output, tuple) else output)
-
-        with self.module.register_forward_hook(keep):
-            yield states
+        self._module: nn.Module = layers[self.layer - 1]
 
     def last_states(self, sequences: Sequence[Sequence[int]]) -> list[State]:
         """Return the state (d,) at the end of each sequence of token ids.
@@ -109,9 +106,102 @@ class LayerView(TextPasses):
         """
 
         def compute(batch: Sequence[int]) -> list[State]:
-            with self.hidden_states() as states:
+            with self._hidden_states() as states:
                 self.run([sequences[index] for index in batch])
             ends = [len(sequences[index]) - 1 for index in batch]
             return [states[0][row, end].float().cpu().numpy() for row, end in enumerate(ends)]
 
         return self.compute(sequences, compute)
+
+    def llm_check_features(self, responses: Sequence[TokenizedResponse], wanted: Collection[str]) -> list[Inside]:
+        """Return what is wanted of each response.
+
+        attention_log_diagonal  (H,): mean over the response's tokens of log a_tt, a head's attention from a token to
+                                itself, among all tokens up to it
+        hidden_eigenvalues      (T,): eigenvalues of Z J Zᵀ, J = I − 11ᵀ/d: the Gram matrix of the response's hidden
+                                states Z (T, d), each centred over its d features
+        top_entropy             (T,): entropy of softmax over the 50 largest logits that predict a token, nats
+
+        Raises:
+            UsageError: the layer does not show its attention.
+            TokurError: memory does not suffice for a response.
+        """
+        sequences = [[*response.prompt_ids, *response.response_ids] for response in responses]
+
+        def compute(batch: Sequence[int]) -> list[Inside]:
+            results: list[Inside] = [{} for _ in batch]
+            with ExitStack() as stack:
+                states = stack.enter_context(self._hidden_states())
+                if "attention_log_diagonal" in wanted:
+                    diagonals = stack.enter_context(self._attention_diagonals())
+                outputs = self.run([sequences[index] for index in batch])
+            for row, index in enumerate(batch):
+                start, end = len(responses[index].prompt_ids), len(sequences[index])
+                if "attention_log_diagonal" in wanted:
+                    to_itself = diagonals[0][row, :, start:end].log()
+                    results[row]["attention_log_diagonal"] = to_itself.mean(-1).cpu().numpy()
+                if "hidden_eigenvalues" in wanted:
+                    results[row]["hidden_eigenvalues"] = _eigenvalues(states[0][row, start:end]).cpu().numpy()
+                if "top_entropy" in wanted:
+                    # The logits that predict a token stand one position before it; LLM-Check's code takes its own
+                    before = outputs["last_hidden_state"][row, start - 1 : end - 1]
+                    results[row]["top_entropy"] = self.of_logits(outputs, before, _top_entropy).cpu().numpy()
+            return results
+
+        return self.compute(sequences, compute)
+
+    @contextmanager
+    def _hidden_states(self) -> Iterator[list[Tensor]]:
+        """Give a list to which every call of the layer adds its hidden states (B, L, d)."""
+        states: list[Tensor] = []
+
+        def keep(_module: nn.Module, _arguments: object, output: Any) -> None:
+            states.append(output if isinstance(output, Tensor) else output[0])
+
+        with self._module.register_forward_hook(keep):
+            yield states
+
+    @contextmanager
+    def _attention_diagonals(self) -> Iterator[list[Tensor]]:
+        """Give a list that the layer's attention adds only the diagonal of its probabilities to, (B, H, L).
+
+        Attention is computed step by step meanwhile, so that its probabilities can be seen; they are freed with the
+        layer that made them.
+        """
+        diagonals: list[Tensor] = []
+
+        def keep(_module: nn.Module, _arguments: object, output: object) -> None:
+            items = output if isinstance(output, tuple) else ()
+            tensors = (item for item in items if isinstance(item, Tensor) and item.ndim == 4)
+            weights = (item for item in tensors if item.shape[-1] == item.shape[-2])  # not keys or values
+            diagonals.extend(item.diagonal(dim1=-2, dim2=-1).float() for item in weights)
+
+        with ExitStack() as stack:
+            for each in self._module.modules():
+                if "attention" in type(each).__name__.lower():
+                    stack.enter_context(each.register_forward_hook(keep))
+            stack.callback(self.model.set_attn_implementation, self.model.config._attn_implementation)
+            self.model.set_attn_implementation("eager")
+            yield diagonals
+        if not diagonals:
+            raise UsageError(
+                "this layer does not show its attention, which llm_check_attention needs: leave the score out, or "
+                "choose another layer with --set llm_check_layer"
+            )
+
+
+def _eigenvalues(states: Tensor) -> Tensor:
+    """Return the T eigenvalues of Z J Zᵀ for hidden states Z (T, d), as squares of singular values: never negative."""
+    points = on_float64_device(states).double()
+    if not bool(points.isfinite().all()):  # numbers too large for the dtype: there is no decomposition
+        return torch.full((len(points),), torch.nan)
+    singular = torch.linalg.svdvals(points - points.mean(-1, keepdim=True))
+    zeros = singular.new_zeros(len(points) - len(singular))
+    return torch.cat([singular.square(), zeros])
+
+
+def _top_entropy(logits: Tensor) -> Tensor:
+    """Return the entropy (n,) of the softmax over the largest of the logits (n, V)."""
+    largest = logits.topk(min(TOP_LOGITS, logits.shape[-1]), dim=-1).values
+    entropy: Tensor = torch.special.entr(largest.softmax(-1)).sum(-1)
+    return entropy

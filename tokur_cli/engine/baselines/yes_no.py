@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,19 +16,8 @@ YES_OR_NO = (("Yes", "No"), ("yes", "no"), ("YES", "NO"))
 """The forms that two answers may take, with or without a space before them."""
 
 
-@dataclass(frozen=True)
-class Verbalizer:
-    """A form of two answers, by the token at which they differ.
-
-    Args:
-        shared_ids: the ids that both begin with.
-        first: the id with which the first answer goes on.
-        second: the id with which the second goes on.
-    """
-
-    shared_ids: tuple[int, ...]
-    first: int
-    second: int
+Verbalizer = tuple[tuple[int, ...], tuple[int, ...]]
+"""A form of two answers: the ids of each up to the token at which they differ, the last of both."""
 
 
 def find_verbalizers(tokenizer: PreTrainedTokenizerBase, forms: Sequence[tuple[str, str]]) -> list[Verbalizer]:
@@ -52,7 +40,7 @@ def find_verbalizers(tokenizer: PreTrainedTokenizerBase, forms: Sequence[tuple[s
             one, other = (tokenizer(space + text, add_special_tokens=False)["input_ids"] for text in texts)
             differing = (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
             if (place := next(differing, None)) is not None:
-                found[Verbalizer(tuple(one[:place]), one[place], other[place])] = None
+                found[tuple(one[: place + 1]), tuple(other[: place + 1])] = None
     if not found:
         raise TokurError(f"the model's tokenizer does not tell {forms[0][0]} from {forms[0][1]}")
     return list(found)
@@ -74,13 +62,17 @@ class YesNoQuestion(TextPasses):
     def __init__(self, model: PreTrainedModel, verbalizers: Sequence[Verbalizer], batch_tokens: int) -> None:
         super().__init__(model, batch_tokens)
         # A sequence that goes on with "(" serves the forms that begin so and those that do not
-        shared = {each.shared_ids for each in verbalizers}
-        longest = [one for one in shared if not any(one != other and other[: len(one)] == one for other in shared)]
-        self._served: dict[tuple[int, ...], list[Verbalizer]] = {ids: [] for ids in sorted(longest)}
-        for each in verbalizers:
-            serving = next(ids for ids in self._served if ids[: len(each.shared_ids)] == each.shared_ids)
-            self._served[serving].append(each)
-        self._ids = sorted({index for each in verbalizers for index in (*each.shared_ids, each.first, each.second)})
+        shared = {first[:-1] for first, _ in verbalizers}
+        self._endings = sorted(
+            one for one in shared if not any(one != other and other[: len(one)] == one for other in shared)
+        )
+        self._forms: list[tuple[int, Verbalizer]] = []  # with the place of the ending that serves them
+        for form in verbalizers:
+            before = form[0][:-1]
+            places = (place for place, ending in enumerate(self._endings) if ending[: len(before)] == before)
+            self._forms.append((next(places), form))
+        self._forms.sort(key=lambda served: served[0])
+        self._ids = sorted({index for form in verbalizers for answer in form for index in answer})
 
     def ask(self, prompts: Sequence[Sequence[int]]) -> list[float]:
         """Return p of the first answer after each prompt.
@@ -91,28 +83,25 @@ class YesNoQuestion(TextPasses):
         Raises:
             TokurError: memory does not suffice for a prompt.
         """
-        endings = list(self._served)
+        endings = self._endings
         sequences = [[*prompt, *ending] for prompt in prompts for ending in endings]
 
-        def compute(batch: Sequence[int]) -> list[Tensor]:
-            """Return for each sequence (F, 2) log-probabilities of both answers of the forms that its ending serves."""
+        def compute(batch: Sequence[int]) -> Sequence[Tensor]:
+            """Return log p of ``_ids`` at each sequence's prompt's end and after each token of its ending, (n, ids)."""
             outputs = self.run([sequences[index] for index in batch])
-            # Where the next token is predicted: at the prompt's end, and after each token of the ending
             counts = [1 + len(endings[index % len(endings)]) for index in batch]
             ends = [len(sequences[index]) for index in batch]
             hidden = outputs["last_hidden_state"]
             states = torch.cat([hidden[row, ends[row] - count : ends[row]] for row, count in enumerate(counts)])
             log_p = self.of_logits(outputs, states, lambda logits: logits.log_softmax(-1)[:, self._ids])
-            return [
-                torch.stack([self._of_answers(form, rows) for form in self._served[endings[index % len(endings)]]])
-                for index, rows in zip(batch, log_p.cpu().double().split(counts), strict=True)
-            ]
+            return log_p.cpu().double().split(counts)
 
         found = self.compute(sequences, compute)
-        log_p = [torch.cat(found[first : first + len(endings)]) for first in range(0, len(found), len(endings))]
-        return [float(each.logsumexp(0).softmax(0)[0]) for each in log_p]
+        answers = []
+        for first in range(0, len(found), len(endings)):
+            log_p = [[self._log_p(answer, found[first + place]) for answer in form] for place, form in self._forms]
+            answers.append(float(torch.tensor(log_p, dtype=torch.float64).logsumexp(0).softmax(0)[0]))
+        return answers
 
-    def _of_answers(self, form: Verbalizer, log_p: Tensor) -> Tensor:
-        """Return (2,) log-probabilities of the shared ids followed by the first and by the second answer's."""
-        before = sum(log_p[step, self._ids.index(index)] for step, index in enumerate(form.shared_ids))
-        return before + log_p[len(form.shared_ids), [self._ids.index(form.first), self._ids.index(form.second)]]
+    def _log_p(self, answer: tuple[int, ...], rows: Tensor) -> float:
+        return sum(float(rows[step, self._ids.index(index)]) for step, index in enumerate(answer))
