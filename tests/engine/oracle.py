@@ -128,5 +128,5 @@ def stepwise_log_probabilities(
 def same_projected_noise(posterior, member: int) -> Callable:
     """The ε whose εᵀx is the engine's σ‖x‖ξ at each step: x(σξ)ᵀ/‖x‖."""
     return lambda matrix, step, x: (
-        posterior.sigma * torch.outer(x / x.norm(), posterior.step_noise(matrix, member, step, 1)[0].double())
+        posterior.sigma * torch.outer(x / x.norm(), posterior.step_noise(matrix, member, step + 1)[step].double())
     )

@@ -23,26 +23,23 @@ def words(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.uin
         count: how many.
     """
     digest = hashlib.sha256(repr(key).encode()).digest()
-    counter, within = divmod(first, WORDS_PER_COUNTER)
-    if within:
-        raise ValueError(f"a sequence can be entered at multiples of {WORDS_PER_COUNTER}, not at {first}")
-    philox = np.random.Philox(key=int.from_bytes(digest[:16], "little"), counter=counter)
+    philox = np.random.Philox(key=int.from_bytes(digest[:16], "little"), counter=first // WORDS_PER_COUNTER)
     return philox.random_raw(count).astype(np.uint64, copy=False)
 
 
-def uniform(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.float64]:
-    """Return numbers of an endless sequence as in ``words``, uniform in [0, 1) with 53 bits each, (count,)."""
-    return (words(key, first, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+def uniform(key: tuple[object, ...], count: int) -> npt.NDArray[np.float64]:
+    """Return the first numbers of an endless sequence, uniform in [0, 1) with 53 bits each, (count,)."""
+    return (words(key, 0, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def standard_normal(key: tuple[object, ...], rows: int, columns: int, first_row: int = 0) -> npt.NDArray[np.float32]:
-    """Return rows ``first_row … first_row + rows`` of an endless N(0, 1) table, (rows, columns).
+def standard_normal(key: tuple[object, ...], rows: int, columns: int) -> npt.NDArray[np.float32]:
+    """Return the first rows of an endless N(0, 1) table, (rows, columns).
 
     Every row starts at a place of its own: what a row holds depends on ``key``, the row's index and ``columns``,
-    never on which other rows are asked for.
+    never on how many rows are asked for.
     """
     width = -(-columns // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
-    pairs = uniform(key, first_row * width, rows * width).reshape(-1, 2)
+    pairs = uniform(key, rows * width).reshape(-1, 2)
     radius = np.sqrt(-2.0 * np.log1p(-pairs[:, 0]))  # 1 − u lies in (0, 1], so its logarithm is finite
     angle = 2.0 * np.pi * pairs[:, 1]
     normal = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)

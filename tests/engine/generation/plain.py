@@ -109,7 +109,7 @@ def particle_filter(model, quantity, prompt, run):
         earlier = weights if run["over"] == "step" else [1.0] * run["count"]
         if run["scheme"] == "multinomial" or size < run["count"] / 2:
             earlier = [1.0] * run["count"]
-            numbers = uniform((run["seed"], "resample", run["key"], round_), 0, run["count"])
+            numbers = uniform((run["seed"], "resample", run["key"], round_), run["count"])
             for slot in range(run["count"]):
                 share = numbers[slot] if run["scheme"] == "multinomial" else (slot + numbers[0]) / run["count"]
                 ancestors[slot] = index_of(weights, share)

@@ -35,7 +35,7 @@ def test_step_noise_is_of_one_place_alone():
     """Every matrix, member and step has its own, and the draw that holds in the prompt another one still."""
     posterior = build_posterior(tiny_model("llama"), PosteriorSettings(sigma=1.0))
     places = [(matrix, member) for matrix in posterior.matrices for member in range(3)]
-    tables = np.stack([posterior.step_noise(matrix, member, 0, 1000).numpy() for matrix, member in places])
+    tables = np.stack([posterior.step_noise(matrix, member, 1000).numpy() for matrix, member in places])
     assert tables.shape == (12, 1000, 8)
     moved = np.stack([tables[0][1:], tables[0][:-1]])  # a step and the one after it
     prompt = np.stack([posterior.weight_noise(matrix, member).numpy() for matrix, member in places])  # (12, 32, 8)

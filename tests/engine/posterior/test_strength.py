@@ -70,12 +70,12 @@ def test_suitable_strength_measures_weights_really_perturbed(factor, tmp_path, m
     ids = [TOKENIZER.tokenize_prompt(text, special_tokens=True) for text in texts]
     got = found(model, tmp_path)
     assert got.paper_kl == pytest.approx(divergence(model, 0.1, ids), rel=1e-4)
-    assert got.kl == pytest.approx(divergence(model, got.sigma, ids), rel=1e-4)
+    assert divergence(model, got.sigma, ids) <= MOST_KL * (1 + 1e-4)
 
 
 def test_suitable_strength_is_the_papers_where_that_moves_the_model_little_enough(tmp_path, measured):
     got = found(sensitive(QUIET), tmp_path)
-    assert (got.sigma, got.kl, measured) == (0.1, got.paper_kl, [0.1])
+    assert (got.sigma, measured) == (0.1, [0.1])
     assert got.paper_kl <= MOST_KL
 
 
@@ -83,11 +83,11 @@ def test_suitable_strength_of_a_sensitive_model_is_the_largest_within_the_bound(
     """To two digits: the next one up is beyond it."""
     model = sensitive()
     got = found(model, tmp_path)
-    assert got.paper_kl > MOST_KL >= got.kl
+    assert got.paper_kl > MOST_KL
     assert float(f"{got.sigma:.2g}") == got.sigma < 0.1
     ids = [TOKENIZER.tokenize_prompt(text, special_tokens=True) for text in strength.TEXTS]
-    higher = replace(build_posterior(model), sigma=1.07 * got.sigma)
-    assert _mean_kl(model, higher, ids) > MOST_KL
+    at, higher = (replace(build_posterior(model), sigma=sigma) for sigma in (got.sigma, 1.07 * got.sigma))
+    assert _mean_kl(model, at, ids) <= MOST_KL < _mean_kl(model, higher, ids)
 
 
 def _mean_kl(model, posterior, ids):

@@ -171,7 +171,7 @@ def test_score_of_a_long_response_is_what_it_is_alone_after_shorter_ones():
     # and no noise comes twice: by the 258th step a repeated table would begin again
     matrix = posterior.matrices[0]
     table = together.draws.coefficients(matrix, torch.ones(1, 1, 512, 32), torch.arange(512)[None], 512)[0, 0]
-    assert table == pytest.approx(SIGMA * np.sqrt(32) * posterior.step_noise(matrix, 0, 0, 512), abs=1e-5)
+    assert table == pytest.approx(SIGMA * np.sqrt(32) * posterior.step_noise(matrix, 0, 512), abs=1e-5)
 
 
 @pytest.mark.parametrize(

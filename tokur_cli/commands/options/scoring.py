@@ -18,6 +18,7 @@ from tokur_cli.engine.posterior.settings import (
     AUTO,
     MOST_DRAWS,
     MOST_KL,
+    MOST_SIGMA,
     SETTINGS,
     PosteriorDescription,
     PosteriorSettings,
@@ -46,7 +47,7 @@ def parse_sigma(text: str, option: str = "--sigma", *, or_auto: bool = False) ->
         sigma = float(text)
     except ValueError:
         sigma = math.nan
-    if not (math.isfinite(sigma) and sigma >= 0):
+    if not 0 <= sigma <= MOST_SIGMA:
         raise UsageError(f'{option} has "{text}"; it must be a number from 0{", or auto" * or_auto}')
     return sigma
 

@@ -82,7 +82,7 @@ class Draws:
             size = _FIRST_STEPS
             while size < steps:
                 size *= 2
-            noise = [self.posterior.step_noise(matrix, m, 0, size) for m in range(self.num_draws)]
+            noise = [self.posterior.step_noise(matrix, m, size) for m in range(self.num_draws)]
             self._steps[key] = torch.stack(noise).to(device)
         return self._steps[key]
 

@@ -63,7 +63,7 @@ def softmax_weights(rewards: Weights, temperature: float | None) -> Weights:
 def draw(weights: Weights, scheme: Scheme, key: tuple[object, ...]) -> list[int]:
     """Draw N of N indices by their weights, with the random numbers of ``key``."""
     count = len(weights)
-    numbers = uniform(key, 0, count if scheme == "multinomial" else 1)
+    numbers = uniform(key, count if scheme == "multinomial" else 1)
     shares = numbers if scheme == "multinomial" else (np.arange(count) + numbers) / count
     cumulated = weights.cumsum()
     indices: list[int] = np.searchsorted(cumulated, shares * cumulated[-1], side="right").clip(max=count - 1).tolist()

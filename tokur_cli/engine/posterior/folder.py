@@ -12,12 +12,17 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 from tokur_cli.engine.model.cache_dir import open_to_readers
+from tokur_cli.engine.model.find import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from tokur_cli.engine.model.quantised import size
 from tokur_cli.engine.posterior.basis import read_basis, weight_digest, write_basis
-from tokur_cli.engine.posterior.lora import save_adapter
-from tokur_cli.engine.posterior.posterior import Posterior, with_bases
+from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior, with_bases
 from tokur_cli.engine.posterior.projections import find_projections
 from tokur_cli.engine.posterior.settings import (
     BASIS,
@@ -100,3 +105,56 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Post
     except TokurError as error:
         raise TokurError(f"{error}; write the posterior again with tokur perturb") from None
     return with_bases(description, projections, bases)
+
+
+def save_adapter(
+    folder: Path, model: PreTrainedModel, posterior: Posterior, draw: int, model_name: str, revision: str | None
+) -> None:
+    """Write one draw as a LoRA adapter in PEFT's format, float32: B = U′, A = εᵀ, scaling 1.
+
+    The parts of a fused weight share one adapter, whose rank is r′ times their number: their A stand one above the
+    other, and each part's B fills its own rows.
+
+    Args:
+        folder: is made.
+        model: the base model.
+        posterior: what is drawn from.
+        draw: which one, from 0.
+        model_name: of the base model.
+        revision: its hub commit; None for local files.
+    """
+    modules: dict[str, list[PerturbedMatrix]] = {}
+    for matrix in posterior.matrices:
+        modules.setdefault(matrix.module_name, []).append(matrix)
+    tensors: dict[str, Tensor] = {}
+    for name, parts in modules.items():
+        down = torch.cat([posterior.weight_noise(part, draw).T for part in parts]).contiguous()  # A (n · r′, in)
+        up = torch.zeros(size(parts[0].module)[0], len(down))  # B (out, n · r′)
+        for part, columns in zip(parts, up.split(posterior.rank, dim=1), strict=True):
+            columns[slice(None) if part.rows is None else part.rows] = part.basis
+        tensors[f"base_model.model.{name}.lora_A.weight"] = down
+        tensors[f"base_model.model.{name}.lora_B.weight"] = up
+    folder.mkdir()
+    save_file(tensors, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
+    ranks = {name: len(parts) * posterior.rank for name, parts in modules.items()}
+    most = max(ranks.values())
+    others = {name: rank for name, rank in ranks.items() if rank != most}
+    # The ends of the names where these match no other module of the model, as vLLM wants
+    ends = {name.rpartition(".")[2] for name in modules}
+    meant = {name for name, _ in model.named_modules() if name.rpartition(".")[2] in ends}
+    config = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": model_name,
+        "revision": revision,
+        "inference_mode": True,
+        "r": most,
+        "lora_alpha": most,
+        "rank_pattern": others,
+        "alpha_pattern": others,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": any(isinstance(parts[0].module, Conv1D) for parts in modules.values()),
+        "target_modules": sorted(ends if meant == set(modules) else modules),
+    }
+    (folder / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

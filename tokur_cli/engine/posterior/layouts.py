@@ -33,8 +33,13 @@ def looks_fused(name: str) -> bool:
     return _FUSED_NAME.search(name) is not None
 
 
-def _head_size(config: Any) -> int:
-    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+def _heads(config: Any) -> tuple[int, int, int]:
+    """Return the size of a head, and how many of queries and of keys there are: as many if the config is silent."""
+    heads = config.num_attention_heads
+    size = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+    if getattr(config, "multi_query", False) and not getattr(config, "new_decoder_architecture", False):
+        return size, heads, 1
+    return size, heads, getattr(config, "num_kv_heads", None) or getattr(config, "num_key_value_heads", None) or heads
 
 
 def _in_groups(groups: int, **sizes: int) -> Parts:
@@ -45,19 +50,21 @@ def _in_groups(groups: int, **sizes: int) -> Parts:
 
 
 def _one_after_another(config: Any) -> Parts:
-    """Return the rows of all queries, all keys and all values; each head has its own keys if the config is silent."""
-    size, heads = _head_size(config), config.num_attention_heads
-    kv = (getattr(config, "num_key_value_heads", None) or heads) * size
-    return _in_groups(1, q_proj=heads * size, k_proj=kv, v_proj=kv)
+    """Return the rows of all queries, all keys and all values."""
+    size, heads, kv = _heads(config)
+    return _in_groups(1, q_proj=heads * size, k_proj=kv * size, v_proj=kv * size)
+
+
+def _key_by_key(config: Any) -> Parts:
+    """Return the rows of one head of keys after those of another: queries that share it, keys, values."""
+    size, heads, kv = _heads(config)
+    return _in_groups(kv, q_proj=heads // kv * size, k_proj=size, v_proj=size)
 
 
 def _head_by_head(config: Any) -> Parts:
-    size = _head_size(config)
-    return _in_groups(config.num_attention_heads, q_proj=size, k_proj=size, v_proj=size)
-
-
-def _starcoder(config: Any) -> Parts:
-    return _one_after_another(config) if config.multi_query else _head_by_head(config)
+    """Return the same where each head of queries has keys of its own."""
+    size, heads, _ = _heads(config)
+    return _in_groups(heads, q_proj=size, k_proj=size, v_proj=size)
 
 
 def _codegen(config: Any) -> Parts:
@@ -67,8 +74,8 @@ def _codegen(config: Any) -> Parts:
 
 
 def _keys_and_values(config: Any) -> Parts:
-    size = config.num_key_value_heads * config.head_dim
-    return _in_groups(1, k_proj=size, v_proj=size)
+    size, _, kv = _heads(config)
+    return _in_groups(1, k_proj=kv * size, v_proj=kv * size)
 
 
 def _latent_keys_and_values(config: Any) -> Parts:
@@ -80,23 +87,16 @@ def _latent_queries(config: Any) -> Parts:
     return _in_groups(1, q_proj=config.num_attention_heads * (config.qk_nope_head_dim + config.qk_rope_head_dim))
 
 
-def _falcon(config: Any) -> Parts:
-    if not config.new_decoder_architecture and not config.multi_query:
-        return _head_by_head(config)
-    groups = config.num_kv_heads if config.new_decoder_architecture else 1
-    size = _head_size(config)
-    return _in_groups(groups, q_proj=config.num_attention_heads // groups * size, k_proj=size, v_proj=size)
-
-
 def _gated(config: Any) -> Parts:
-    return _in_groups(config.num_attention_heads, **{"": _head_size(config), "output_gate": _head_size(config)})
+    size, heads, _ = _heads(config)
+    return _in_groups(heads, **{"": size, "output_gate": size})
 
 
 _LATENT = {"q_b_proj": _latent_queries, "kv_b_proj": _latent_keys_and_values}  # what leads there is compressed
 _LAYOUTS: dict[tuple[str, str], Callable[[Any], Parts]] = {
     ("gpt2", "c_attn"): _one_after_another,
     ("openai-gpt", "c_attn"): _one_after_another,
-    ("gpt_bigcode", "c_attn"): _starcoder,
+    ("gpt_bigcode", "c_attn"): _key_by_key,
     ("codegen", "qkv_proj"): _codegen,
     ("dbrx", "Wqkv"): _one_after_another,
     ("mpt", "Wqkv"): _one_after_another,
@@ -107,7 +107,7 @@ _LAYOUTS: dict[tuple[str, str], Callable[[Any], Parts]] = {
     ("gpt_neox_japanese", "query_key_value"): _head_by_head,
     ("persimmon", "query_key_value"): _head_by_head,
     ("bloom", "query_key_value"): _head_by_head,
-    ("falcon", "query_key_value"): _falcon,
+    ("falcon", "query_key_value"): _key_by_key,
     ("qwen3_next", "q_proj"): _gated,
     ("qwen3_5_text", "q_proj"): _gated,
     ("qwen3_5_moe_text", "q_proj"): _gated,

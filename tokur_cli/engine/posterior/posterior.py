@@ -56,13 +56,13 @@ class Posterior(PosteriorSettings):
         key = (self.seed, "weight", draw, matrix.name)
         return self.sigma * torch.from_numpy(standard_normal(key, matrix.size[1], self.rank))
 
-    def step_noise(self, matrix: PerturbedMatrix, draw: int, first_step: int, steps: int) -> Tensor:
-        """Return ξ of the steps ``first_step … first_step + steps``: float32, (steps, r′), entries N(0, 1).
+    def step_noise(self, matrix: PerturbedMatrix, draw: int, steps: int) -> Tensor:
+        """Return ξ of the first steps: float32, (steps, r′), entries N(0, 1).
 
         A fresh ε for the one input x of a decoding step acts only through εᵀx, which has the law of σ‖x‖ξ.
         """
         key = (self.seed, "step", draw, matrix.name)
-        return torch.from_numpy(standard_normal(key, steps, self.rank, first_row=first_step))
+        return torch.from_numpy(standard_normal(key, steps, self.rank))
 
 
 def build_posterior(
@@ -92,23 +92,21 @@ def build_posterior(
         if not 1 <= rank <= min(outputs, inputs):
             raise TokurError(f"rank {rank} is not possible: {projection.name} is {outputs} × {inputs}")
 
-    def decomposed() -> dict[str, Tensor]:
-        progress(f"computing the basis of {len(projections)} weights (once for this model)")
-        return {each.name: left_singular_vectors(each.weight(), rank) for each in projections}
-
-    if cache is None:
-        return with_bases(settings, projections, decomposed())
-    saved = cache / f"{weight_digest(model, projections, rounded=False)}-rank{rank}.safetensors"
-    try:
-        bases = read_basis(saved)
-    except TokurError as error:
-        if saved.exists():
+    saved, bases = None, None
+    if cache is not None:
+        saved = cache / f"{weight_digest(model, projections, rounded=False)}-rank{rank}.safetensors"
+        try:
+            bases = read_basis(saved) if saved.exists() else None
+        except TokurError as error:
             note(f"{error}: the basis is computed again")
-        bases = decomposed()
-        # A cache that cannot be written costs time at the next start, nothing else; a full disk is safetensors' error
-        with suppress(OSError, SafetensorError), replacing(saved) as unfinished:
-            write_basis(unfinished, bases)
-            open_to_readers(unfinished.parent, saved.parent)
+    if bases is None:
+        progress(f"computing the basis of {len(projections)} weights (once for this model)")
+        bases = {each.name: left_singular_vectors(each.weight(), rank) for each in projections}
+        if saved is not None:
+            # A cache that cannot be written costs time at the next start; a full disk is safetensors' error
+            with suppress(OSError, SafetensorError), replacing(saved) as unfinished:
+                write_basis(unfinished, bases)
+                open_to_readers(unfinished.parent, saved.parent)
     return with_bases(settings, projections, bases)
 
 

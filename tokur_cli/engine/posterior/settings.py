@@ -17,9 +17,8 @@ AUTO = "auto"
 """The strength that suits the model, in place of a number."""
 MOST_KL = 0.03
 """How far draws of a strength that is chosen may be from the model: mean KL(p_0 ‖ p_m) of a token, in nats."""
-MOST_DRAWS = 10_000
+MOST_DRAWS, MOST_SIGMA = 10_000, 3.4e38  # the largest float32, in which sigma is computed
 DESCRIPTION, BASIS = "posterior.json", "basis.safetensors"
-_LARGEST = 3.4e38  # of the float32 that sigma is computed in
 
 
 def layer_slice(layers: str) -> slice:
@@ -44,10 +43,6 @@ class PosteriorSettings:
         targets: which projections, see ``find_projections``.
         layers: which layers, as a slice; None for all.
         seed: of the noise.
-
-    Raises:
-        ValueError: no such strength.
-        UsageError: the layers are no slice.
     """
 
     rank: int = 8
@@ -55,12 +50,6 @@ class PosteriorSettings:
     targets: str = DEFAULT_TARGETS
     layers: str | None = None
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.sigma <= _LARGEST:
-            raise ValueError(f'"sigma" is {self.sigma}, not a number from 0 to {_LARGEST:g}')
-        if self.layers is not None:
-            layer_slice(self.layers)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -86,10 +75,10 @@ def settings_of_draws(posterior: PosteriorSettings | None, draws: int, sampling:
         sampling: how draws and decoding steps go together.
         estimator: how EU is computed of them.
     """
-    if posterior is None:
-        return dict.fromkeys(DRAW_SETTINGS) | {"draws": 0}
-    values = posterior.settings | {"draws": draws, "sampling": sampling, "estimator": estimator}
-    return {name: values[name] for name in DRAW_SETTINGS}
+    values: dict[str, Any] = dict.fromkeys(DRAW_SETTINGS) | {"draws": 0}
+    if posterior is not None:
+        values |= posterior.settings | {"draws": draws, "sampling": sampling, "estimator": estimator}
+    return values
 
 
 @dataclass(frozen=True)

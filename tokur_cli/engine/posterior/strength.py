@@ -54,12 +54,10 @@ class Strength:
 
     Args:
         sigma: the strength that suits it.
-        kl: mean KL(p_0 ‖ p_m) of a token at that strength, in nats.
-        paper_kl: the same at the paper's strength.
+        paper_kl: mean KL(p_0 ‖ p_m) of a token at the paper's strength, in nats.
     """
 
     sigma: float
-    kl: float
     paper_kl: float
 
 
@@ -118,14 +116,15 @@ def suitable_strength(
 def _suitable(divergence: Callable[[float], float]) -> Strength:
     """Return the paper's strength, or the largest whose divergence is within ``MOST_KL``, to two digits."""
     measured = functools.cache(divergence)
+    paper_kl = measured(PAPER.sigma)
+    if paper_kl <= MOST_KL:
+        return Strength(PAPER.sigma, paper_kl)
+    largest = largest_sigma(lambda sigma: measured(_rounded(sigma)), MOST_KL, start=PAPER.sigma)
+    return Strength(_rounded(largest), paper_kl)  # also where it is no number
 
-    def rounded(sigma: float) -> float:
-        return measured(float(f"{sigma:.{_DIGITS}g}"))
 
-    sigma = PAPER.sigma
-    if not rounded(sigma) <= MOST_KL:  # nor where it is no number
-        sigma = float(f"{largest_sigma(rounded, MOST_KL, start=sigma):.{_DIGITS}g}")
-    return Strength(sigma, measured(sigma), measured(PAPER.sigma))
+def _rounded(sigma: float) -> float:
+    return float(f"{sigma:.{_DIGITS}g}")
 
 
 def largest_sigma(divergence: Callable[[float], float], tolerance: float, *, start: float = 0.1) -> float:

@@ -27,7 +27,7 @@ from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.model.place import drop_layers
 from tokur_cli.engine.model.vllm import VllmResources, prepare_vllm, start_vllm
 from tokur_cli.engine.output import Silenced
-from tokur_cli.engine.posterior.lora import save_adapter
+from tokur_cli.engine.posterior.folder import save_adapter
 from tokur_cli.engine.precision import tolerance
 from tokur_cli.engine.scoring.scorer import Quantities, SamplingMode, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
