@@ -19,7 +19,9 @@ from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.baselines.encoders import load_entailment
 from tokur_cli.engine.forward.probe import probe_model
+from tokur_cli.engine.model.find import Source
 from tokur_cli.engine.model.load import LanguageModel
+from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.record import Record
 
@@ -83,7 +85,8 @@ def judge():
     tiny = tiny_model()
     probe = probe_model("tiny", tiny, tokenizer)
     end_ids = (tokenizer.eos_token_id,)
-    model = LanguageModel("tiny", tokenizer, "tiny", None, "float32", 512, end_ids, len(tokenizer), tiny, probe)
+    where = ModelRequest("tiny"), Source("tiny", "tiny"), None
+    model = LanguageModel(*where, tiny.config, (), tokenizer, "float32", end_ids, tiny, probe)
     return judge_of(Session(model, PromptForm(PromptOptions()), Progress("score"), batch_tokens=1000))
 
 

@@ -14,9 +14,19 @@ from tests.helpers import install_vllm
 from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
+from tokur_cli.engine.model.find import Source
 from tokur_cli.engine.model.load import ModelDescription
+from tokur_cli.engine.model.request import ModelRequest
 
-DESCRIPTION = ModelDescription("place", None, "name", "abc", "bfloat16", 6000, (3, 2), 1000)
+
+def description(revision, dtype, context_length, end_ids):
+    config = SimpleNamespace(max_position_embeddings=context_length, get_text_config=lambda decoder: config)
+    return ModelDescription(
+        ModelRequest("name"), Source("name", "place", revision), None, config, (), None, dtype, end_ids
+    )
+
+
+DESCRIPTION = description("abc", "bfloat16", 6000, (3, 2))
 
 
 class StandIn:
@@ -132,5 +142,5 @@ def test_vllm_decoder_asks_for_what_a_response_may_be(vllm):
     assert sorted(parameters.stop_token_ids) == [2, 3]
     assert parameters.max_tokens == 50
     assert asked_for(vllm, prompt=[7] * 5990).max_tokens == 10, "to the context's end"
-    endless = ModelDescription("place", None, "name", None, "float32", None, (), 1000)
+    endless = description(None, "float32", None, ())
     assert asked_for(vllm, prompt=[7] * 5990, description=endless).max_tokens == 50

@@ -40,7 +40,7 @@ def test_embedded_folder_takes_an_installed_wheel_without_importing_it_and_the_c
     ids = torch.arange(40, 100)[None]
     for loaded in (first, load(said)):
         torch.testing.assert_close(loaded.model(ids).logits, model(ids).logits, rtol=0, atol=1e-5)
-        assert (loaded.name, loaded.revision) == (DEFAULT_MODEL, None)
+        assert (loaded.name, loaded.source.revision) == (DEFAULT_MODEL, None)
     assert [message.split()[0] for message in said] == ["converting"]
 
 

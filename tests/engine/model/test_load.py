@@ -53,7 +53,7 @@ def test_load_of_a_folder_of_each_family_gives_the_saved_models_logits(family, t
     assert not loaded.model.training
     assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
     assert loaded.tokenizer("a<|im_end|>").input_ids == [tiny_tokenizer().convert_tokens_to_ids("a"), 258]
-    assert (loaded.name, loaded.revision, loaded.dtype) == (str(folder), None, "float32")
+    assert loaded.identity == {"model": str(folder), "revision": None, "dtype": "float32"}
     assert loaded.context_length == CONTEXT_LENGTH
     assert loaded.device == torch.device("cpu")
 
@@ -119,9 +119,9 @@ def test_load_refuses_a_damaged_gguf_file_and_keeps_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("cpu_info", "dtype"),
     [
-        ("processor : 0\nflags\t\t: fpu avx512f avx512_bf16\n", torch.bfloat16),
-        ("processor : 0\nflags\t\t: fpu avx2 avx512f\nbugs : amx_bf16\n", torch.float32),
-        (None, torch.float32),
+        ("processor : 0\nflags\t\t: fpu avx512f avx512_bf16\n", "bfloat16"),
+        ("processor : 0\nflags\t\t: fpu avx2 avx512f\nbugs : amx_bf16\n", "float32"),
+        (None, "float32"),
     ],
 )
 def test_resolve_dtype_is_bfloat16_only_on_a_cpu_that_multiplies_it_fast(cpu_info, dtype, tmp_path, monkeypatch):
@@ -221,7 +221,7 @@ def test_load_from_the_hub_takes_config_tokenizer_and_weights_of_one_commit(tmp_
             return real(str(folder), **options)
 
         monkeypatch.setattr(getattr(transformers, name), "from_pretrained", local)
-    assert load("org/tiny").revision == "c0ffee"
+    assert load("org/tiny").identity["revision"] == "c0ffee"
     assert asked == {("org/tiny", "c0ffee", None)}
     monkeypatch.setattr(huggingface_hub, "is_offline_mode", lambda: True)
     for name, said in (("no such folder", "no folder and no GGUF file"), ("org/tiny", "nor is it in its cache")):

@@ -10,6 +10,7 @@ import torch
 from tests.engine import oracle
 from tests.tiny import FAMILIES, tiny_model
 from tokur_cli.engine.forward.hooks import Draws
+from tokur_cli.engine.model.find import Source
 from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings, read_description
@@ -20,7 +21,7 @@ RESPONSE = TokenizedResponse([1, 2, 3, 4], [50, 60, 70, 80, 90])
 
 
 def keep(folder, model, posterior, **options):
-    loaded = SimpleNamespace(model=model, name="tiny", revision=None, base=None)
+    loaded = SimpleNamespace(model=model, name="tiny", identity={"revision": None}, source=Source("tiny", "tiny"))
     keep_posterior(str(folder), loaded, posterior, 2, **options)
 
 

@@ -102,7 +102,7 @@ def scorers(folder, sigma=0.02, draws=DRAWS, **more):
 
 
 def scorer(folder, by_vllm, sigma=0.02, draws=DRAWS, dtype="float32", **more):
-    loaded = load_language_model(ModelRequest(str(folder), dtype=dtype), layers_on_disk=by_vllm)
+    loaded = load_language_model(ModelRequest(str(folder), dtype=dtype))
     drawn = Draws(build_posterior(loaded.model, PosteriorSettings(sigma=sigma)), draws) if draws else None
     more = {"sampling": "shared", "batch_tokens": 8192} | more | (ASKED if draws else {})
     if by_vllm:

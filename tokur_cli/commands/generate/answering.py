@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tokur_cli import __version__
 from tokur_cli.commands.generate.settling import UntilSettled
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
@@ -25,7 +26,7 @@ class Answering:
 
     def __init__(self, session: Session, decoding: DecodingOptions, scoring: ScoringOptions, *, score: bool) -> None:
         self.session = session
-        self.settings = dict(session.description.settings)
+        self.settings: dict[str, Any] = {**session.description.identity, "version": __version__}
         self._scorer: RecordScorer | None = None
         is_vllm = decoding.engine.backend == "vllm"
         share = 1 / (1 + score)  # an engine of vLLM's either generates or gives hidden states

@@ -50,22 +50,17 @@ def _at_revision(options: ModelOptions) -> ModelOptions:
 
 
 def load(
-    options: ModelOptions,
-    progress: Progress,
-    *,
-    layers_on_disk: bool = False,
-    check: Callable[[ModelDescription], None] = lambda _: None,
+    options: ModelOptions, progress: Progress, check: Callable[[ModelDescription], None] = lambda _: None
 ) -> LanguageModel:
     """Load a model whose name ``choose_model`` has chosen.
 
     Args:
         options: the model's.
         progress: told of it.
-        layers_on_disk: load all but its layers, which another engine loads.
         check: called before the weights are loaded: raises what the model is not fit for.
     """
     with _announced(options, progress):
-        return load_language_model(options.request, layers_on_disk=layers_on_disk, check=check, progress=progress.say)
+        return load_language_model(options.request, check=check, progress=progress.say)
 
 
 def describe(options: ModelOptions, progress: Progress) -> ModelDescription:

@@ -127,7 +127,7 @@ class Work(ABC):
 
         found: ModelDescription
         if self.takes_weights:
-            found = load(self.model, progress, layers_on_disk=self.scoring.engine.backend == "vllm", check=check)
+            found = load(self.model, progress, check)
         else:
             found = describe(self.model, progress)
             check(found)

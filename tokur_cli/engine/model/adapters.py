@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.engine.model.errors import first_line
@@ -12,17 +11,19 @@ from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-def merge_adapter(model: PreTrainedModel, adapter: Source, base: Source, ids: Sequence[int]) -> PreTrainedModel:
+def merge_adapter(
+    model: PreTrainedModel, adapter: Source, base: Source, tokenizer: PreTrainedTokenizerBase
+) -> PreTrainedModel:
     """Put an adapter into a model's weights; beside them, where they are quantised and would be rounded once more.
 
     Args:
         model: the base, which is changed.
         adapter: where the adapter is.
         base: where the base is, for messages.
-        ids: a few tokens, on which the merged model is compared with the one that has the adapter beside its weights.
+        tokenizer: for the text on which the merged model is compared with the one that has the adapter beside.
 
     Raises:
         TokurError: it does not fit the model, is damaged, or cannot be merged.
@@ -33,22 +34,27 @@ def merge_adapter(model: PreTrainedModel, adapter: Source, base: Source, ids: Se
 
     from tokur_cli.engine.forward.batching import is_out_of_memory
     from tokur_cli.engine.forward.body import input_device
+    from tokur_cli.engine.forward.probe import probe_ids
     from tokur_cli.engine.model.quantised import is_quantised
     from tokur_cli.engine.precision import rounding, tolerance
 
-    tokens = torch.tensor([list(ids)], device=input_device(model))
+    ids = torch.tensor([list(probe_ids(tokenizer))], device=input_device(model))
+
+    def predictions(adapted: Any) -> Tensor:
+        log_p: Tensor = adapted(input_ids=ids).logits.float().log_softmax(-1)  # (1, T, V)
+        return log_p
+
     try:
         folder = str(adapter.file(ADAPTER_CONFIG).parent)
         adapter.file(ADAPTER_WEIGHTS)  # without which PEFT would take pickled ones, which can run code
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # what they warn of is looked for here
-            weights: dict[str, Tensor] = load_peft_weights(folder, device="cpu")
             config = PeftConfig.from_pretrained(folder)
             config.inference_mode = True
             if config.is_prompt_learning or any(parameter.is_meta for parameter in model.parameters()):
                 raise ValueError("it changes the prompt, or weights are kept on disk")
             packed = is_quantised(model)
-            _make_room(model, weights)
+            _make_room(model, load_peft_weights(folder, device="cpu"))
             beside: Any = get_peft_model(model, config)
             report = beside.load_adapter(folder, "default", torch_device="cpu")
             # Embeddings of a changed size are written a second time, under the name that they have in training
@@ -61,20 +67,18 @@ def merge_adapter(model: PreTrainedModel, adapter: Source, base: Source, ids: Se
                 adapted: PreTrainedModel = beside.base_model.model
             else:
                 with beside.disable_adapter():
-                    without = beside(input_ids=tokens).logits.float().log_softmax(-1)
-                expected = beside(input_ids=tokens).logits.float().log_softmax(-1)
+                    without = predictions(beside)
+                expected = predictions(beside)
                 adapted = beside.merge_and_unload()
-                found = adapted(input_ids=tokens).logits.float().log_softmax(-1)
                 # A divergence is as the square of a distance: a quarter of the way from the base is too far
-                moved, divergence = _divergence(expected, without), _divergence(expected, found)
-                if not divergence <= min(tolerance(adapted.dtype), max(rounding(adapted.dtype), moved / 16)):
-                    raise ValueError(f"merged, it is {divergence:.2g} nats a token from what it is beside the weights")
+                moved, off = _divergence(expected, without), _divergence(expected, predictions(adapted))
+                if not off <= min(tolerance(adapted.dtype), max(rounding(adapted.dtype), moved / 16)):
+                    raise ValueError(f"merged, it is {off:.2g} nats a token from what it is beside the weights")
     except Exception as error:
         if is_out_of_memory(error):
             raise
         raise TokurError(f"{adapter.name} can't be put into {base.name}: {first_line(error)}") from error
-    frozen: PreTrainedModel = adapted.eval().requires_grad_(False)
-    return frozen
+    return adapted.eval().requires_grad_(False)
 
 
 def _divergence(log_p: Tensor, other: Tensor) -> float:

@@ -21,7 +21,6 @@ ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetens
 TOKENIZER_CONFIG = "tokenizer_config.json"
 CAUSAL, MULTIMODAL = "AutoModelForCausalLM", "AutoModelForMultimodalLM"  # of transformers
 CAUSAL_CLASS_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
-CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 
 
 @dataclass(frozen=True)
@@ -132,46 +131,29 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
     return Source(name, str(cached), cached.name, {entry.name for entry in cached.iterdir()})
 
 
-def causal_config(source: Source, trust_remote_code: bool) -> PreTrainedConfig:
-    """Return a model's config; refuse models that don't predict the next token from the ones before it."""
+def causal_config(source: Source, trust_remote_code: bool) -> tuple[PreTrainedConfig, tuple[str, ...]]:
+    """Return a model's config, and transformers' classes that load the model for texts, the one for texts alone first.
+
+    The one that takes images or sound beside texts is for models that there is no other for, and for checkpoints that
+    were saved by it, whose weights may not be named as the other wants them.
+
+    Raises:
+        TokurError: the model doesn't predict the next token from the ones before it.
+    """
     from transformers import AutoConfig
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as OF_TEXTS
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES as OF_MORE
 
     config: PreTrainedConfig = AutoConfig.from_pretrained(
         source.place, revision=source.revision, trust_remote_code=trust_remote_code
     )
-    names = getattr(config, "architectures", None) or []
-    causal = not names or any(each.endswith(CAUSAL_CLASS_ENDINGS) for each in names) or _has_own_class(config)
-    if config.is_encoder_decoder or not auto_classes(config) or not causal:
-        what = names[0] if names else config.model_type
-        raise TokurError(f"{source.name} ({what}) isn't a causal language model that this transformers loads")
-    return config
-
-
-def auto_classes(config: PreTrainedConfig) -> list[str]:
-    """Return which of transformers' classes load a model for texts, the one for texts alone first.
-
-    The one that takes images or sound beside texts is for models that there is no other for, and for checkpoints that
-    were saved by it, whose weights may not be named as the other wants them.
-    """
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as OF_TEXTS
-    from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES as OF_MORE
-
-    classes = [CAUSAL] if config.model_type in OF_TEXTS or _has_own_class(config) else []
     saved_by = next(iter(getattr(config, "architectures", None) or []), None)
-    if (of_more := OF_MORE.get(config.model_type)) is not None and (not classes or of_more == saved_by):
-        classes.append(MULTIMODAL)
-    return classes
-
-
-def _has_own_class(config: PreTrainedConfig) -> bool:
-    """Tell whether a model's own Python code has a class for texts."""
-    return CAUSAL in (getattr(config, "auto_map", None) or {})
-
-
-def context_length_of(config: PreTrainedConfig) -> int | None:
-    """Return how many positions a model has; None for any number."""
-    for each in (config, config.get_text_config(decoder=True)):
-        for field in CONTEXT_LENGTH_FIELDS:
-            if isinstance(length := getattr(each, field, None), int):
-                return length
-    return None
+    has_own_class = CAUSAL in (getattr(config, "auto_map", None) or {})
+    kinds = [CAUSAL] if has_own_class or config.model_type in OF_TEXTS else []
+    if (of_more := OF_MORE.get(config.model_type)) is not None and (not kinds or of_more == saved_by):
+        kinds.append(MULTIMODAL)
+    is_causal = has_own_class or saved_by is None or saved_by.endswith(CAUSAL_CLASS_ENDINGS)
+    if config.is_encoder_decoder or not kinds or not is_causal:
+        what = saved_by or config.model_type
+        raise TokurError(f"{source.name} ({what}) isn't a causal language model that this transformers loads")
+    return config, tuple(kinds)

@@ -63,19 +63,15 @@ def convert_gguf(file: Path, folder: Path) -> None:
     import transformers
 
     auto: Any = transformers.AutoModelForCausalLM
-    place = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
     with redirect_stderr(io.StringIO()):  # the dequantising bar can't be turned off otherwise
-        with torch.device("meta"):
-            plain = auto.from_config(transformers.AutoConfig.from_pretrained(**place), dtype=torch.float32)
         _load_tokenizer(file).save_pretrained(folder)
-        unpacked = auto.from_pretrained(
-            **place, dtype=torch.float32, quantization_config=transformers.GgufConfig(dequantize=True)
+        model = auto.from_pretrained(
+            str(file.parent),
+            gguf_file=file.name,
+            dtype=torch.float32,
+            quantization_config=transformers.GgufConfig(dequantize=True),
         )
-    # A model loaded from GGUF counts as quantised and refuses to be saved; a plain one with the same weights doesn't.
-    plain.load_state_dict(unpacked.state_dict(), assign=True)
-    plain.tie_weights()
-    plain.generation_config = unpacked.generation_config
-    plain.save_pretrained(folder)
+    model.save_pretrained(folder)
 
 
 def _load_tokenizer(file: Path) -> PreTrainedTokenizerBase:

