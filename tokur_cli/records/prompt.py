@@ -17,31 +17,24 @@ if TYPE_CHECKING:
 
 THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
 """What most reasoning models write before their reasoning, and between it and the text."""
+ENCRYPTED = "redacted_thinking"
+"""The type of a part of a message with reasoning that cannot be read; Inspect marks such a part as redacted."""
 KNOWN = frozenset({"id", "question", "messages", "reference", "correct", "quality", "source", "tokur"})
 """Fields that mean the same in every record."""
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")  # where services put what they cut off from the text
-_ENCRYPTED = "redacted_thinking"  # a block of Anthropic's; Inspect marks such a part as redacted
 _MOST_PATHS = 8
 _DEPTH = 7  # of a path: completion.choices.0.message.content.0.text goes as deep
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt in exactly one of four forms; the others are None.
+    """A prompt in exactly one of four forms; the others are None."""
 
-    Attributes:
-        token_ids: the ids that the response was generated from.
-        messages: chat turns, each with ``role`` and a string ``content``, for the model's chat template.
-        question: a question that the model's default template is put around.
-        text: a prompt that is tokenized as it is, without any template.
-        tools: definitions of the tools that the model was told of beside the messages, as OpenAI writes them.
-    """
-
-    token_ids: list[int] | None = None
-    messages: list[dict[str, Any]] | None = None
-    question: str | None = None
-    text: str | None = None
-    tools: list[dict[str, Any]] | None = None
+    token_ids: list[int] | None = None  # that the response was generated from
+    messages: list[dict[str, Any]] | None = None  # for the chat template, each with role and content, both strings
+    question: str | None = None  # that the model's default template is put around
+    text: str | None = None  # that is tokenized as it is, without any template
+    tools: list[dict[str, Any]] | None = None  # beside the messages, as OpenAI writes the definitions
 
 
 def check_token_ids(what: str, value: Any, record: Record) -> list[int]:
@@ -63,9 +56,7 @@ def is_bytes(value: Any) -> TypeGuard[list[int]]:
     return isinstance(value, list) and all(type(item) is int and 0 <= item < 256 for item in value)
 
 
-def with_reasoning(reasoning: str, text: str) -> str:
-    """Return a response of a reasoning model as one text."""
-    return THINK_BEGINS + reasoning.strip("\n") + THINK_ENDS + text.lstrip("\n") if reasoning else text
+# --- messages ---
 
 
 def split_messages(record: Record) -> tuple[list[dict[str, Any]], str | None]:
@@ -80,8 +71,9 @@ def split_messages(record: Record) -> tuple[list[dict[str, Any]], str | None]:
         raise record.error(f'"messages" is {json_type(messages)}, not a list of turns')
     turns = [_read_turn(f"messages[{number}]", turn, record) for number, turn in enumerate(messages)]
     if turns and turns[-1]["role"] == "assistant":
-        said = with_reasoning(turns[-1].get("reasoning_content") or "", turns[-1]["content"])
-        if response in (None, said, turns[-1]["content"]):
+        text = turns[-1]["content"]
+        said = with_reasoning(turns[-1].get("reasoning_content") or "", text)
+        if response in (None, said, text):
             return turns[:-1], said if response is None else response
     return turns, None
 
@@ -90,8 +82,8 @@ def _read_turn(what: str, turn: Any, record: Record) -> dict[str, Any]:
     if not isinstance(turn, dict):
         raise record.error(f'"{what}" is {json_type(turn)}, not an object with role and content')
     calls = turn.get("tool_calls")
-    for name in ("role", "content"):
-        if name not in turn and not (name == "content" and calls):
+    for name in ("role",) if calls else ("role", "content"):
+        if name not in turn:
             raise record.error(f'"{what}.{name}" is missing')
     record.checked_text(f"{what}.role", turn["role"])
     reasoning, text = read_content(what, turn, record)
@@ -140,23 +132,17 @@ def read_tools(value: Any) -> list[dict[str, Any]] | None:
     return functions or None
 
 
+def with_reasoning(reasoning: str, text: str) -> str:
+    """Return a response of a reasoning model as one text."""
+    return THINK_BEGINS + reasoning.strip("\n") + THINK_ENDS + text.lstrip("\n") if reasoning else text
+
+
 def read_response(what: str, message: dict[str, Any], record: Record) -> str:
     """Return the text of an assistant's message, its reasoning included."""
     if message.get("content") is None:
         instead = next((name for name in ("refusal", "tool_calls", "function_call") if message.get(name)), "no content")
         raise record.error(f'"{what}" holds no text but {instead.replace("_", " ")}')
     return with_reasoning(*read_content(what, message, record))
-
-
-def is_withheld(message: Any) -> bool:
-    """Return whether a service kept a message's reasoning to itself, or encrypted it."""
-    match message:
-        case {"withheld": True}:
-            return True
-        case {"content": list(parts)}:
-            listed = [part for part in parts if isinstance(part, dict)]
-            return any(part.get("redacted") or part.get("type") == _ENCRYPTED for part in listed)
-    return False
 
 
 def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[str, str]:
@@ -177,9 +163,9 @@ def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[st
         form = part.get("type") if isinstance(part, dict) else json_type(part)
         if form in ("text", "input_text", "output_text"):
             texts.append(record.checked_text(f"{place}.text", part.get("text")))
-        elif form not in ("reasoning", "thinking", _ENCRYPTED):
+        elif form not in ("reasoning", "thinking", ENCRYPTED):
             raise record.error(f'"{place}" is {form!r}, not text or reasoning, the only parts that are scored')
-        elif form != _ENCRYPTED and not part.get("redacted"):
+        elif form != ENCRYPTED and not part.get("redacted"):
             reasoning.append(record.checked_text(f"{place}.{form}", part.get(form)))
     return "\n\n".join(reasoning), "".join(texts)
 

@@ -19,26 +19,15 @@ from tokur_cli.records.record import Record
 
 @dataclass(slots=True)
 class Question:
-    """What tells a question from others.
+    """What tells a question from others: its first record's place and id, and what its records have in common."""
 
-    Attributes:
-        key: its first id, else a digest of its prompt; the same in another file.
-        prompt: a digest of the prompt; None as long as no record has one.
-        references: the gold answers, any of which is correct; empty as long as no record has one.
-        source: the file of its first record.
-        line: the line of its first record.
-        id: of its first record.
-        records: how many there are so far.
-        has_other_ids: whether one of them has another id than the first.
-    """
-
-    key: str
-    prompt: str | None
-    references: list[str]
+    key: str  # its first id, else a digest of its prompt; the same in another file
     source: str | None
     line: int | None
     id: str | None
-    records: int = 0
+    references: list[str]  # any of which is correct; empty as long as no record has one
+    prompt: str | None = None  # a digest; None as long as no record has one
+    records: int = 0  # so far
     has_other_ids: bool = False
 
     @property
@@ -51,7 +40,7 @@ class Questions:
     """The questions of a stream so far."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, Question] = {}
+        self._by_id: dict[str | None, Question] = {}
         self._by_prompt: dict[str, list[Question]] = {}
 
     def of(self, record: Record) -> Question:
@@ -74,13 +63,12 @@ class Questions:
         with suppress(RecordError):  # of what is no reference: labelling refuses it where it is needed
             references = record.references
         same_prompt = self._by_prompt.setdefault(prompt, []) if prompt is not None else []
-        question = None if identity is None else self._by_id.get(identity)
+        question = self._by_id.get(identity)
         if question is None:
             agreeing = [each for each in same_prompt if each.references == references]
             agreeing += [each for each in same_prompt if not (references and each.references)]
             key = f"id {identity}" if identity is not None else f"prompt {prompt} {len(same_prompt)}"
-            new = Question(key, None, references, record.source, record.line, identity)
-            question = agreeing[0] if agreeing else new
+            question = next(iter(agreeing), Question(key, record.source, record.line, identity, references))
         elif None not in (prompt, question.prompt) and prompt != question.prompt:
             raise record.error(f"has the id of another question ({identity}: see line {question.line})")
         elif references and question.references and references != question.references:
@@ -100,10 +88,9 @@ class Questions:
 
     def merged(self) -> str | None:
         """Return in words how many records have the prompt of another id; None without any."""
-        merged = [each for those in self._by_prompt.values() for each in those if each.has_other_ids]
-        records = sum(each.records for each in merged)
+        merged = [each.records for those in self._by_prompt.values() for each in those if each.has_other_ids]
         samples = f"they count as samples of {len(merged):,} question{'s' * (len(merged) != 1)}"
-        return f"{records:,} records have the prompt of another id: {samples}" if merged else None
+        return f"{sum(merged):,} records have the prompt of another id: {samples}" if merged else None
 
 
 def _prompt(record: Record) -> str | None:

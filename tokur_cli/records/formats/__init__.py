@@ -25,9 +25,9 @@ def recognise(fields: Fields) -> Format:
 def maybe_references(record: Record) -> list[str]:
     """Return the fields that may hold the reference of a response that has neither one nor a verdict."""
     fields = record.without("tokur").fields
-    is_labelled = fields.get("reference") is not None or not has(but=VERDICTS)(fields)
+    is_answer = isinstance(fields.get("response"), str) and has(but=VERDICTS)(fields)
     is_log = isinstance(fields.get("source"), dict) or has("prompt", "messages")(fields)
-    if is_labelled or is_log or recognise(fields) is not rows.tokur or not isinstance(fields.get("response"), str):
+    if fields.get("reference") is not None or not is_answer or is_log or recognise(fields) is not rows.tokur:
         return []
     return [
         name

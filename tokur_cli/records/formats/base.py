@@ -20,38 +20,24 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Given:
-    """What is given beside a stream's rows to read them.
+    """What is given beside a stream's rows to read them."""
 
-    Attributes:
-        requests: the records of the file that holds the requests, in whatever format they are.
-        requests_name: the name of that file.
-        count_rows: returns how many rows there are; None where that cannot be known beforehand.
-        filter: which of a response's rows is read, where each filter wrote one.
-        samples: the path of the list of samples that ``--response-field`` names.
-        whole: whether a row of several samples is one record, its question.
-        before: how many bad rows came before the first good one.
-        note: called with what is to be said of the stream.
-    """
-
-    requests: Items | None = None
-    requests_name: str = ""
-    count_rows: Callable[[], int | None] = lambda: None
-    filter: str | None = None
-    samples: str | None = None
-    whole: bool = False
-    before: int = 0
-    note: Note = lambda _: None
+    requests: Items | None = None  # of the file that holds the requests, in whatever format they are
+    requests_name: str = ""  # of that file
+    count_rows: Callable[[], int | None] = lambda: None  # None where it cannot be known how many there are
+    filter: str | None = None  # which of a response's rows is read, where each filter wrote one
+    samples: str | None = None  # the path of the list of samples that --response-field names
+    whole: bool = False  # whether a row of several samples is one record, its question
+    before: int = 0  # how many bad rows came before the first good one
+    note: Note = lambda _: None  # called with what is to be said of the stream
 
 
 @dataclass(frozen=True)
 class Format:
     """A way in which people have their rows: all that is particular to it, in one place.
 
-    Attributes:
-        name: what ``--format`` calls it.
-        recognises: whether rows with these fields are in this format.
-        read: turns the rows of one stream, errors among them, into records with tokur's fields.
-        verdicts: what a row's own program says of right and wrong, by the path to each; None where judging it failed.
+    ``read`` turns the rows of one stream, errors among them, into records with tokur's fields. ``verdicts`` are what a
+    row's own program says of right and wrong, by the path to each; None where judging it failed.
     """
 
     name: str

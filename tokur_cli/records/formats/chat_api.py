@@ -18,7 +18,7 @@ from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.formats.base import Fields, Format, Given, Items, dicts, digest, read_row, with_tokur
 from tokur_cli.records.formats.logprobs import logged_tokens
 from tokur_cli.records.mapping import find_value, with_fields
-from tokur_cli.records.prompt import is_withheld, read_response, read_tools
+from tokur_cli.records.prompt import ENCRYPTED, read_response, read_tools
 from tokur_cli.records.record import Record
 
 Body = Mapping[str, Any]
@@ -109,26 +109,25 @@ def _of_one_text(paths: list[str], body: Body) -> Body:
 
 def _of_responses_api(body: Body) -> Body:
     """OpenAI's Responses API."""
-    output = dicts(body.get("output"))
-    parts, thoughts = (
-        [part for item in dicts(output, form) for part in dicts(item.get("content"))]
-        for form in ("message", "reasoning")
+    items = {form: dicts(body.get("output"), form) for form in ("message", "reasoning", "function_call")}
+    texts, thoughts = (
+        [part for item in items[form] for part in dicts(item.get("content"))] for form in ("message", "reasoning")
     )
+    hidden = [{"type": ENCRYPTED}] if items["reasoning"] and not thoughts else []
     return _completion(
-        parts or None,
+        [*hidden, *texts] if texts else None,
         find_value(body, "incomplete_details.reason") or "stop",
-        [token for part in parts for token in dicts(part.get("logprobs"))],
+        [token for part in texts for token in dicts(part.get("logprobs"))],
         body.get("model"),
         reasoning_content="\n\n".join(str(part.get("text")) for part in thoughts),
-        tool_calls=dicts(output, "function_call"),
-        withheld=bool(dicts(output, "reasoning")) and not thoughts,
+        tool_calls=items["function_call"],
     )
 
 
 def _of_messages_api(body: Body) -> Body:
     """Anthropic's Messages API."""
     blocks = [block for block in body["content"] if block["type"] != "tool_use"]
-    has_text = any(block["type"] not in ("thinking", "redacted_thinking") for block in blocks)
+    has_text = any(block["type"] not in ("thinking", ENCRYPTED) for block in blocks)
     calls = dicts(body["content"], "tool_use")
     return _completion(blocks if has_text else None, body.get("stop_reason"), model=body.get("model"), tool_calls=calls)
 
@@ -215,21 +214,23 @@ def _requests_of(given: Given, is_batch: bool) -> dict[str | int, Record | Recor
 # --- rows ---
 
 
-def read_choice(record: Record, what: str, choice: dict[str, Any], asked: Fields, **tokur: Any) -> Record:
-    """Return the record of a choice of a chat completion or a completion, which errors call ``what``.
+def read_choice(record: Record, what: str, choice: dict[str, Any], asked: Fields, **known: Any) -> Items:
+    """Yield the record of a choice of a chat completion or a completion, which errors call ``what``.
 
-    ``asked`` are the fields of the prompt; ``tokur`` is what is known of the response besides.
+    ``asked`` are the fields of the prompt; ``known`` is what else ``tokur`` holds.
     """
+    parts = []
     if "message" in choice:
-        text = read_response(f"{what}.message", choice["message"], record)
+        text, parts = read_response(f"{what}.message", choice["message"], record), dicts(choice["message"]["content"])
     else:
         text = record.checked_text(f"{what}.text", choice.get("text"))
+    if any(part.get("redacted") or part.get("type") == ENCRYPTED for part in parts):
+        known["reasoning"] = "withheld"
     logged = {"logprobs": choice["logprobs"]} if "logged" in choice else {}
     # vLLM tells which of the request's stop strings ended a response; no end token follows it then
     reason = "stop_string" if isinstance(choice.get("stop_reason"), str) else choice.get("finish_reason")
-    reasoning = "withheld" if is_withheld(choice.get("message")) else None
     record = with_fields(record, response=text, **asked, **logged)
-    return with_tokur(record, **tokur, finish_reason=reason, reasoning=reasoning, **logged_tokens(choice))
+    yield with_tokur(record, **known, finish_reason=reason, **logged_tokens(choice))
 
 
 def _read(rows: Items, given: Given) -> Items:
@@ -272,21 +273,18 @@ def _read(rows: Items, given: Given) -> Items:
             raise row.error(f'"{place}choices" is empty')
         samples[question] += len(choices)
         for position, choice in enumerate(choices):
-            what, one = f"{place}choices[{position}]", row.copy()
+            one, index = row.copy(), find_value(choice, "index", int)
             if len(choices) > 1:  # else every record would carry all the others' responses
                 own = {**body, "choices": [choice]}
                 own = {**one.fields["response"], "body": own} if place == "response.body." else own
                 one.set("response" if place else "choices", own if place else [choice])
-            try:
-                index, ids = choice.get("index"), prompt_ids or choice.get("prompt_token_ids")
-                sample = first + (index if isinstance(index, int) else position)
-                yield read_choice(
-                    one, what, choice, prompt, model=body.get("model"), sample=sample, prompt_token_ids=ids
-                )
-            except RecordError as error:
-                yield error
-            except (TypeError, AttributeError):
-                yield row.error(f'"{what}" is no choice')
+            known = {
+                "model": body.get("model"),
+                "sample": first + (position if index is None else index),
+                "prompt_token_ids": prompt_ids or find_value(choice, "prompt_token_ids"),
+            }
+            read = partial(read_choice, what=f"{place}choices[{position}]", choice=choice, asked=prompt, **known)
+            yield from read_row(one, COMPLETIONS.name, read)
 
     if in_order:
         check_count(given.count_rows())

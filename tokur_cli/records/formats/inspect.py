@@ -62,9 +62,9 @@ def _adapt(record: Record) -> Items:
     if tools := _tools(record, message.get("id")):
         asked["tools"] = tools
     model, sample = output.get("model") or None, record.fields["epoch"] - 1
-    adapted = read_choice(record, "output.choices[0]", choice, asked, model=model, sample=sample)
+    (adapted,) = read_choice(record, "output.choices[0]", choice, asked, model=model, sample=sample)
     said = [None] if error is not None else list((_verdicts(record.fields) or {}).values())
-    if len(said) == 1:
+    if isinstance(adapted, Record) and len(said) == 1:
         add_label(adapted, said[0])
     yield adapted
 
@@ -149,10 +149,8 @@ def _archived(stream: io.BufferedReader, source: str, max_member: int, note: Not
     try:
         with zipfile.ZipFile(stream) as archive:
             names = archive.namelist()
-            if not any(name == _HEADER or name.startswith(("samples/", "_journal/")) for name in names):
-                raise TokurError(
-                    f"{source}: is a zip archive, but not an Inspect log: unpack it, and give what it holds"
-                )
+            if not any(name.startswith((_HEADER, "samples/", "_journal/")) for name in names):
+                raise TokurError(f"{source}: is a zip archive, but not an Inspect log: give what it holds, unpacked")
             if _HEADER not in names or _STARTED.match(archive.read(_HEADER)):
                 note(f"{source}: {_UNFINISHED}")
             # a sample that was written again is listed twice; the last is the one that counts

@@ -22,19 +22,12 @@ _LIKELIEST_OF_ALL = -0.6932  # log of a half, rounded down: no other token is li
 
 
 class LoggedToken(NamedTuple):
-    """What a service says about one token of a response.
-
-    Attributes:
-        text: the token's bytes.
-        logprob: log p of the token in nats; None where the service does not say.
-        likeliest: log p of the likeliest tokens at this place, as far as they are known to be that, in nats.
-        texts: what the ``likeliest`` add to a text.
-    """
+    """What a service says about one token of a response; log p in nats."""
 
     text: bytes
-    logprob: float | None
-    likeliest: tuple[float, ...]
-    texts: tuple[bytes, ...]
+    logprob: float | None  # None where the service does not say
+    likeliest: tuple[float, ...]  # of the likeliest tokens at this place, as far as they are known to be that
+    texts: tuple[bytes, ...]  # of the likeliest
 
 
 def is_token_id(text: str) -> bool:

@@ -25,8 +25,11 @@ _ROLES |= {"human": "user", "gpt": "assistant", "HUMAN": "user", "BOT": "assista
 @row_format(lambda fields: isinstance(fields.get("tokur"), dict))
 def tokur(record: Record) -> Record:
     """Read tokur's own: id, question (or messages, or prompt), response (or a last assistant's turn), reference."""
-    if not isinstance(record.get("messages"), list):
-        return record
+    return _with_answer(record) if isinstance(record.get("messages"), list) else record
+
+
+def _with_answer(record: Record) -> Record:
+    """Return a record of chat turns with the response that they end with, if they do."""
     _, answer = split_messages(record)
     return record if answer is None else with_fields(record, response=answer)
 
@@ -44,14 +47,13 @@ def humaneval(record: Record) -> Record:
 def svamp(record: Record) -> Record:
     """Read SVAMP: Body and Question, which are asked as one text, Answer, ID."""
     body, question = record.text("Body").strip(), record.text("Question").strip()
-    sign = ""
     if body and body[-1] not in ".!?,;:":
         # bodies often end in an if-clause that the question completes, without the comma between them
         is_clause = re.search(r"(?:^|[.!?]\s+)If\b[^.!?]*$", body)
-        sign = "," if is_clause else "."
+        body += "," if is_clause else "."
         if is_clause and question.startswith(_LOWERED):
             question = question[0].lower() + question[1:]
-    fields = {"question": f"{body}{sign} {question}".strip(), "id": record.get("ID", record.get("id"))}
+    fields = {"question": f"{body} {question}".strip(), "id": record.get("ID", record.get("id"))}
     if "Answer" in record.fields and record.get("reference") is None:
         fields["reference"] = as_text(record.fields["Answer"])
     return with_fields(record, **fields)
@@ -126,12 +128,9 @@ def choices(record: Record) -> Record:
     return with_fields(record, question=question, reference=reference)
 
 
-def _is_gsm8k(fields: Fields) -> bool:
-    answer = fields.get("answer")
-    return isinstance(answer, str) and "####" in answer and has("question", but=["reference"])(fields)
-
-
-@row_format(_is_gsm8k)
+@row_format(
+    lambda fields: has("question", but=["reference"])(fields) and "####" in (find_value(fields, "answer", str) or "")
+)
 def gsm8k(record: Record) -> Record:
     """Read GSM8K: question, answer with the final answer after ``####``."""
     _, mark, final = record.text("answer").rpartition("####")
@@ -202,9 +201,7 @@ def sharegpt(record: Record) -> Record:
     """Read ShareGPT: conversations of from (human, gpt, system) and value; a last turn of gpt is the response."""
     system = record.get("system")
     turns = [{"role": "system", "content": system}] if isinstance(system, str) else []
-    turns += _turns(record.fields["conversations"], "from", "value")
-    is_answered = bool(turns) and turns[-1]["role"] == "assistant"
-    return with_fields(record, messages=turns, response=turns[-1]["content"] if is_answered else None)
+    return _with_answer(with_fields(record, messages=turns + _turns(record.fields["conversations"], "from", "value")))
 
 
 @row_format(has("instruction", "output"))
