@@ -201,7 +201,8 @@ def sharegpt(record: Record) -> Record:
     """Read ShareGPT: conversations of from (human, gpt, system) and value; a last turn of gpt is the response."""
     system = record.get("system")
     turns = [{"role": "system", "content": system}] if isinstance(system, str) else []
-    return _with_answer(with_fields(record, messages=turns + _turns(record.fields["conversations"], "from", "value")))
+    turns += _turns(record.fields["conversations"], "from", "value")
+    return _with_answer(with_fields(record, messages=turns, response=None))
 
 
 @row_format(has("instruction", "output"))
