@@ -308,7 +308,7 @@ def test_completions_are_joined_in_order_and_bad_rows_keep_their_places(tmp_path
 
 def test_openai_batch_is_joined_with_its_requests_by_id(tmp_path):
     first, second, third, failed, expired = read("openai_batch.jsonl", requests=requests_of("openai_batch.jsonl"))
-    assert [(r.id, r.sample, r.response, r.finish_reason) for r in (first, second)] == [
+    assert [(r.id, r.sample, r.response, r.tokur["finish_reason"]) for r in (first, second)] == [
         ("q-2", 0, "11", "stop"), ("q-2", 1, "13", "length")
     ]  # fmt: skip
     assert [choice["index"] for choice in second.fields["source"]["response"]["body"]["choices"]] == [1]
@@ -340,7 +340,7 @@ def test_logged_tokens_are_ids_strings_or_bytes(tmp_path):
         choice = {"message": message, "stop_reason": "five", "finish_reason": "stop", "logprobs": logprobs}
         record = read_row(tmp_path, {"custom_id": "a", "response": {"body": {"choices": [choice]}}, "error": None})
         assert (record.token_ids, record.token_strings) == (ids, strings)
-        assert (record.response, record.finish_reason) == ("<think>\n2+2\n</think>\n\n4", "stop_string")
+        assert (record.response, record.tokur["finish_reason"]) == ("<think>\n2+2\n</think>\n\n4", "stop_string")
 
 
 def test_tools_and_withheld_reasoning_of_anthropic_are_understood(tmp_path):
@@ -349,7 +349,7 @@ def test_tools_and_withheld_reasoning_of_anthropic_are_understood(tmp_path):
     tool = {"name": "add", "description": "Adds.", "input_schema": {"type": "object"}}
     asked = write_lines(tmp_path / "in.jsonl", [{"model": "m", "system": "S", "messages": ASKED, "tools": [tool]}])
     record = read_row(tmp_path, row, requests=str(asked))
-    assert (record.response, record.finish_reason, record.tokur["reasoning"]) == ("4", "length", "withheld")
+    assert (record.response, record.tokur["finish_reason"], record.tokur["reasoning"]) == ("4", "length", "withheld")
     told = {"name": "add", "description": "Adds.", "parameters": {"type": "object"}}
     assert record.prompt == Prompt(
         messages=[{"role": "system", "content": "S"}, *ASKED], tools=[{"type": "function", "function": told}]
@@ -473,7 +473,7 @@ def test_read_records_of_a_row_that_is_wrong_anywhere_gives_errors_of_that_row_a
         lines.add(record.line)
         if isinstance(record, RecordError):
             continue
-        for field in ("prompt", "response", "reference", "id", "sample", "finish_reason", "token_ids", "turns"):
+        for field in ("prompt", "response", "reference", "id", "sample", "token_ids", "turns"):
             with contextlib.suppress(RecordError):
                 getattr(record, field)
         with contextlib.suppress(RecordError, UsageError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli.records.encoding import encode_value, json_type, parse_json
@@ -18,10 +19,9 @@ from tokur_cli.records.prompt import (
 
 SCHEMA = 1
 """The version of the ``tokur`` object that this code reads and writes."""
-# What scoring writes there
-_SCORED = ("scores", "run", "tokens", "steps", "step_by", "alternatives", "withheld", "certificate")
 
 
+@dataclass(slots=True, eq=False)
 class Record:
     """One JSON object of a stream, with its place.
 
@@ -29,21 +29,20 @@ class Record:
     record's place, where the field is not what it must be.
 
     Attributes:
+        fields: the values by name. Read it; change fields with :meth:`set`.
         source: the file's name as the user gave it, ``<stdin>`` for standard input.
         line: the line's number in that file, from 1.
-        fields: the values by name. Read it; change fields with :meth:`set`.
         size: how long the text is that it was read from, in bytes.
     """
 
-    __slots__ = ("fields", "line", "size", "source")
+    fields: dict[str, Any]
+    source: str | None = None
+    line: int | None = None
+    size: int = 0
 
-    def __init__(self, value: Any, source: str | None = None, line: int | None = None, size: int = 0) -> None:
-        if not isinstance(value, dict):
-            raise RecordError(f"is {json_type(value)}, not a JSON object", source, line)
-        self.fields: dict[str, Any] = value
-        self.source = source
-        self.line = line
-        self.size = size
+    def __post_init__(self) -> None:
+        if not isinstance(self.fields, dict):
+            raise self.error(f"is {json_type(self.fields)}, not a JSON object")
 
     @classmethod
     def parse(cls, line: bytes, source: str | None, number: int | None) -> Record:
@@ -231,11 +230,6 @@ class Record:
         return value if isinstance(value, dict) else {}
 
     @property
-    def unscored(self) -> dict[str, Any]:
-        """A copy of ``tokur`` without what an earlier scoring left there."""
-        return {"schema": SCHEMA} | {name: value for name, value in self.tokur.items() if name not in _SCORED}
-
-    @property
     def scores(self) -> dict[str, Any]:
         """What tokur scored, by the score's name; :meth:`number` checks each. Empty if there is nothing."""
         scores = self.tokur.get("scores")
@@ -254,12 +248,6 @@ class Record:
         """The response's tokens as a log spells them, where it does not tell their ids."""
         value = self.tokur.get("token_strings")
         return None if value is None else check_token_strings('"tokur.token_strings"', value, self)
-
-    @property
-    def finish_reason(self) -> str | None:
-        """Why generation ended (``stop``, ``length``), if the record says so."""
-        value = self.tokur.get("finish_reason")
-        return None if value is None else self.checked_text("tokur.finish_reason", value)
 
     @property
     def sample(self) -> int:

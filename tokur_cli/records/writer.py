@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple
 
 import jsonlines
 
@@ -37,6 +38,24 @@ class Continuation:
     settings: SettingsOf = lambda tokur: {}
     settings_of: SettingsOf = lambda tokur: {}
     identity: Callable[[Record], object] = Record.identity
+
+    def check(self, written: Record, given: Record) -> None:
+        """Refuse a record that was written with other settings than this run would write it with."""
+        try:
+            then, now = self.settings_of(written.tokur), self.settings(given.tokur)
+        except RecordError as error:
+            raise TokurError(str(error)) from None
+        made, here = (flat_settings(run=json.loads(encode_value(settings))) for settings in (then, now))
+        different = list(differences(made, here))
+        if different:  # another digest is named first, since others follow from it
+            name, *values = min(different, key=lambda found: not found[0].endswith("_digest"))
+            of = name.removeprefix("run.")
+            was, has = (f"no {of}" if each is None else f"{of} {encode_value(each).decode()}" for each in values)
+            place = f"{written.source}:{written.line}"
+            raise TokurError(
+                f"{place}: was written with {was}, but this run has {has}: resume with the same settings, or write to "
+                "another file"
+            )
 
 
 @contextmanager
@@ -70,23 +89,23 @@ def open_output(
         if path is None or path == STDIN:
             writer = RecordWriter(standard_output or sys.stdout.buffer, STANDARD_OUTPUT)
         elif whole:
-            check_target(path, force=force)
             writer = RecordWriter(stack.enter_context(writing_whole(path)).buffer, path)
         else:
             with naming(path):
                 file = stack.enter_context(open(path, "ab", buffering=0))
-            is_file = os.path.isfile(path)
-            if is_file:
+            is_kept = os.path.isfile(path)
+            if is_kept:
                 _lock(file, path)
             check_target(path, force=force, resume=resume)  # now that no other run can write it any more
-            writer = RecordWriter(file, path, _Existing(path, bool(resume), resuming) if is_file else None)
+            there = _written(path) if is_kept and resume else iter(())
+            writer = RecordWriter(file, path, there if is_kept else None, resuming)
         try:
             yield writer
         except KeyboardInterrupt as error:
-            if resume is not None and writer.written:
-                is_kept = writer.name == path
+            if resume is not None and writer.count:
+                is_file = writer.name == path
                 kept = f"{path} keeps what is done: go on with --resume"
-                error.args = (kept if is_kept else "with -o FILE, --resume goes on where a run was cut off",)
+                error.args = (kept if is_file else "with -o FILE, --resume goes on where a run was cut off",)
             raise
         with naming(writer.name):
             writer.settle()
@@ -99,13 +118,25 @@ class RecordWriter:
     Args:
         stream: where they go.
         name: its name, for messages.
-        existing: the records of a file, of which some are kept.
+        there: what a file holds of records with which this run goes on; None where nothing can be taken away.
+        resuming: what these are told by.
     """
 
-    def __init__(self, stream: IO[bytes], name: str, existing: _Existing | None = None) -> None:
-        self.name, self.written = name, 0
-        self._stream, self._existing = stream, existing
-        self._lines = jsonlines.Writer(cast(IO[bytes], _WholeLines(stream)), dumps=bytes)
+    def __init__(
+        self,
+        stream: IO[bytes],
+        name: str,
+        there: Iterator[_Written] | None = None,
+        resuming: Continuation = Continuation(),
+    ) -> None:
+        self.name, self.count = name, 0
+        self._stream, self._there, self._resuming = stream, there, resuming
+        self._next = None if there is None else next(there, None)
+        self._taken: _Written | None = None  # the last one
+        self._missing: dict[int, RecordError] = {}  # inputs that are not the next record there, by their hash
+        self._passed: dict[int, RecordError] = {}  # of these, the ones before an input that is there
+        self._line = io.BytesIO()
+        self._lines = jsonlines.Writer(self._line, dumps=bytes)
 
     def already_written(self, record: Record) -> Record | None:
         """Return the resumed file's next record if it is this input record's, and go on to the one after; else None.
@@ -116,123 +147,84 @@ class RecordWriter:
         Raises:
             TokurError: the record in the file was written with other settings, or the line after it is not a record.
         """
-        return None if self._existing is None else self._existing.take(record)
+        if self._there is None or self._next is None:
+            return None
+        written, identity = self._next.record, self._resuming.identity(record)
+        if self._resuming.identity(written) != identity:
+            self._missing[hash(identity)] = record.error(f"is missing in {self.name}, though later records are there")
+            return None
+        self._resuming.check(written, record)
+        self._passed |= self._missing
+        self._missing.clear()
+        self._taken, self._next = self._next, next(self._there, None)
+        return written
 
     def write(self, line: bytes) -> None:
-        """Write an encoded record and its line end; nothing stays in a buffer.
+        """Write an encoded record and its line end in one call, since Ctrl-C may come; nothing stays in a buffer.
 
         Raises:
             TokurError: the file that is resumed holds records that are not this input's, or the write fails.
             BrokenPipeError: nobody reads standard output any more.
         """
+        self._lines.write(line)
+        rest = memoryview(self._line.getvalue())
+        self._line.seek(0)
+        self._line.truncate()
         with naming(self.name):
             self.settle(line)
-            self._lines.write(line)
-        self.written += 1
+            while rest:
+                rest = rest[self._stream.write(rest) :]
+            self._stream.flush()
+        self.count += 1
 
     def settle(self, due: bytes | None = None) -> None:
-        """Leave nothing in the file but what this run recognised; then comes the line that is due, or no other."""
-        existing, self._existing = self._existing, None
-        if existing is not None:
-            existing.check(None if due is None else Record.parse(due, None, None))
-            self._stream.truncate(existing.size)
-            self._stream.write(b"\n" * existing.lacks_end)
+        """Leave nothing in the file but what this run recognised; then comes the line that is due, or no other.
 
-
-class _Existing:
-    """The records of a file, in order; none of one that is not resumed.
-
-    Attributes:
-        size: of those that were taken, in bytes.
-        lacks_end: whether the last of them has no line end.
-    """
-
-    def __init__(self, name: str, is_resumed: bool, resuming: Continuation) -> None:
-        self.size, self.lacks_end = 0, False
-        self._name, self._resuming = name, resuming
-        self._missing: dict[int, RecordError] = {}  # inputs that are not the next record here, by their hash
-        self._passed: dict[int, RecordError] = {}  # of these, the ones before an input that is here
-        self._records = self._read() if is_resumed else iter(())
-        self._next = next(self._records, None)
-
-    def take(self, record: Record) -> Record | None:
-        """Return the next record if it is this input record's, and go on to the one after; else None."""
-        written = self._next
-        if written is None:
-            return None
-        identity = self._resuming.identity(record)
-        if self._resuming.identity(written) != identity:
-            self._missing[hash(identity)] = record.error(f"is missing in {self._name}, though later records are there")
-            return None
-        self._check_settings(written, record)
-        self._passed |= self._missing
-        self._missing.clear()
-        self._next = next(self._records, None)
-        return written
-
-    def check(self, due: Record | None) -> None:
-        """Refuse to cut off records that were not taken, and to go on with one that comes before those that were."""
-        fault = None if due is None else self._passed.get(hash(self._resuming.identity(due)))
+        Raises:
+            TokurError: that would take away other records, or the line comes before one that is there.
+        """
+        if self._there is None:
+            return
+        self._there, fault = None, None
         if self._next is not None:
             said = "this record does not come next in the input, so the file is not its beginning"
-            fault = self._next.error(said)
+            fault = self._next.record.error(said)
+        elif due is not None:
+            fault = self._passed.get(hash(self._resuming.identity(Record.parse(due, None, None))))
         if fault is not None:
             raise TokurError(f"{fault}: resume with the same input, or write to another file")
-
-    def _read(self) -> Iterator[Record]:
-        """Yield the file's records; what a killed run began at its end is left out."""
-        with open(self._name, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                has_end = line.endswith(b"\n")
-                if not line.isspace():
-                    try:
-                        yield Record.parse(line, self._name, number)
-                    except RecordError as error:
-                        if line.startswith(b"{") and not has_end:
-                            return
-                        raise TokurError(f"{error}; it cannot be resumed: fix the line, or start again") from None
-                self.size, self.lacks_end = self.size + len(line), not has_end
-
-    def _check_settings(self, written: Record, given: Record) -> None:
-        try:
-            then, now = self._resuming.settings_of(written.tokur), self._resuming.settings(given.tokur)
-        except RecordError as error:
-            raise TokurError(str(error)) from None
-        made, here = (flat_settings(run=json.loads(encode_value(settings))) for settings in (then, now))
-        different = list(differences(made, here))
-        if different:  # another digest is named first, since others follow from it
-            name, *values = min(different, key=lambda found: not found[0].endswith("_digest"))
-            of = name.removeprefix("run.")
-            was, has = (f"no {of}" if each is None else f"{of} {encode_value(each).decode()}" for each in values)
-            raise TokurError(
-                f"{self._name}:{written.line}: was written with {was}, but this run has {has}: resume with the same "
-                "settings, or write to another file"
-            )
+        self._stream.truncate(self._taken.end if self._taken else 0)
+        if self._taken and self._taken.lacks_end:
+            self._stream.write(b"\n")
 
 
-class _WholeLines(io.RawIOBase):
-    """Takes what jsonlines writes of a record, its text and then its line end, in one write: Ctrl-C may come."""
+class _Written(NamedTuple):
+    """A record of a file that is resumed, where its line ends, in bytes, and whether the line lacks its end."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream, self._line = stream, b""
+    record: Record
+    end: int
+    lacks_end: bool
 
-    def write(self, data: Any) -> int:
-        if data != b"\n":
-            self._line = data
-            return len(data)
-        rest = memoryview(self._line + b"\n")
-        while rest:
-            rest = rest[self._stream.write(rest) :]
-        self._stream.flush()
-        return len(data)
+
+def _written(name: str) -> Iterator[_Written]:
+    """Yield a file's records; what a killed run began at its end is left out."""
+    end = 0
+    with open(name, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            end += len(line)
+            if line.isspace():
+                continue
+            lacks_end = not line.endswith(b"\n")
+            try:
+                yield _Written(Record.parse(line, name, number), end, lacks_end)
+            except RecordError as error:
+                if line.startswith(b"{") and lacks_end:
+                    return
+                raise TokurError(f"{error}; it cannot be resumed: fix the line, or start again") from None
 
 
 def _lock(file: IO[bytes], path: str) -> None:
     """Keep other runs from writing a file as long as it is open here; some file systems know no locks."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
     with suppress(OSError):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

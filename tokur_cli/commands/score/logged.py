@@ -14,7 +14,7 @@ from tokur_cli import __version__
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.score.alternatives import NEARLY_CERTAIN, rounded
-from tokur_cli.commands.score.records import settings_of, settings_to_write
+from tokur_cli.commands.score.records import settings_of, settings_to_write, unscored
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
@@ -85,7 +85,7 @@ def _scored(
         "logprob": np.array(known, dtype=np.float64),
         "deepconf": np.array([_confidence(token.likeliest) for token in tokens], dtype=np.float64),
     }
-    tokur = record.unscored
+    tokur = unscored(record)
     if not scoring.no_tokens:
         tokur["tokens"] = {"offsets": offsets, **arrays}
     if scoring.alternatives is not None:

@@ -13,7 +13,14 @@ from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
 from tokur_cli.commands.baselines.samples import until_error
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.alternatives import kept_alternatives
-from tokur_cli.commands.score.records import ScoredLine, ScoringTask, earlier_scores, has_prompt_ids, settings_to_write
+from tokur_cli.commands.score.records import (
+    ScoredLine,
+    ScoringTask,
+    earlier_scores,
+    has_prompt_ids,
+    settings_to_write,
+    unscored,
+)
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.commands.shared.prompts import is_of, refuse_other_model, with_ids_of
@@ -173,7 +180,7 @@ class RecordScorer:
         if not has_prompt_ids(response.record.tokur, self.model_name):
             run = {**run, "prompts": self.prompts}
         earlier = earlier_scores(response.record.tokur, run)
-        tokur = response.record.unscored
+        tokur = unscored(response.record)
         if response.located.exact and tokur.pop("token_strings", None):
             tokur["token_ids"] = response.located.tokens.response_ids
         if not options.no_tokens:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.provenance import differences
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import SCHEMA, Record
 
 if TYPE_CHECKING:
     from tokur_cli.scores.catalogue import Score
 
+_SCORED = ("scores", "run", "tokens", "steps", "step_by", "alternatives", "withheld", "certificate")
 _OF_WHAT_IS_KEPT = ("scores", "tokens", "step_by", "alternatives")
 
 
@@ -65,6 +66,11 @@ def settings_of(tokur: Mapping[str, Any]) -> dict[str, Any]:
     )
     kept = {"tokens": "tokens" in tokur, "step_by": tokur.get("step_by"), "alternatives": alternatives.get("most")}
     return {**run, "scores": list(scores), **kept}
+
+
+def unscored(record: Record) -> dict[str, Any]:
+    """Return a copy of a record's ``tokur`` without what an earlier scoring left there."""
+    return {"schema": SCHEMA} | {name: value for name, value in record.tokur.items() if name not in _SCORED}
 
 
 def has_prompt_ids(tokur: Mapping[str, Any], model: str) -> bool:

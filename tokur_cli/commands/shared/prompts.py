@@ -108,7 +108,7 @@ class PromptForm:
                 source.token_ids,
                 token_strings=source.token_strings,
                 special_tokens=special_tokens,
-                finish_reason=source.finish_reason,
+                finish_reason=source.tokur.get("finish_reason"),
             )
         except RecordError:
             raise
