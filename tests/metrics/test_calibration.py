@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import brier_score_loss, log_loss
+from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -16,17 +16,12 @@ from tokur_cli.metrics.calibration import (
     fit_platt,
     held_out,
     log_losses,
-    square_errors,
 )
 
 
 def calibrated(confidence, label, question=None, seed=0):
     question = np.arange(len(label)) if question is None else question
     return held_out(confidence[:, None], label, partial(fit_isotonic, lowest=0.0), question, seed)
-
-
-def brier(probability, label):
-    return square_errors(probability, label).mean()
 
 
 def scored(count=120, seed=0):
@@ -108,12 +103,6 @@ def test_probabilities_come_from_what_was_fitted_on_other_questions():
 
     assert held_out(values, label, fit, question, 0) == pytest.approx(np.arange(150) / 1000)
     assert sorted(seen) == list(range(150))
-
-
-def test_brier_agrees_with_scikit_learn():
-    generator = np.random.default_rng(0)
-    probability, label = generator.random(50), generator.integers(0, 2, 50)
-    assert brier(probability, label) == pytest.approx(brier_score_loss(label, probability))
 
 
 def test_hand_worked_calibration_error():

@@ -40,20 +40,6 @@ def looked_at(rule, *questions):
     return warnings.lines()
 
 
-def test_input_warnings_count_duplicates_and_other_numbers_of_responses():
-    odd = (
-        (responses(1.0, 2.0), []),
-        (responses(1.0, 3.0), responses(1.0)),
-        (responses(3.0, of=None), responses(1.0, 2.0)),
-    )
-    assert looked_at(Rule("wbon"), *odd) == [
-        "1 record without an id: grouped by prompt",
-        "3 duplicates of (id, sample) left out (first b: sample 0): records of several runs need different ids or "
-        "samples",
-        "2 questions with 2 responses, 1 with another number (1 to 2)",
-    ]
-
-
 @pytest.mark.parametrize(
     ("rule", "outcomes"),
     [
@@ -63,10 +49,18 @@ def test_input_warnings_count_duplicates_and_other_numbers_of_responses():
         (Rule("maj"), {"rank last": 3}),
     ],
 )
-def test_input_warnings_say_what_becomes_of_responses_without_the_score(rule, outcomes):
-    said = looked_at(rule, (responses(1.0, None), []), (responses(None, None), []))
-    assert said == [
-        f"{count} of 4 responses without a finite eu: they {outcome}" for outcome, count in outcomes.items()
+def test_input_warnings_count_duplicates_responses_without_the_score_and_other_numbers_of_them(rule, outcomes):
+    odd = (
+        (responses(1.0, None), []),
+        (responses(None, None), responses(1.0)),
+        (responses(3.0, of=None), responses(1, 2)),
+    )
+    assert looked_at(rule, *odd) == [
+        "1 record without an id: grouped by prompt",
+        "3 duplicates of (id, sample) left out (first b: sample 0): records of several runs need different ids or "
+        "samples",
+        "2 questions with 2 responses, 1 with another number (1 to 2)",
+        *(f"{count} of 5 responses without a finite eu: they {outcome}" for outcome, count in outcomes.items()),
     ]
 
 

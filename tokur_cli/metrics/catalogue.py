@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 from tokur_cli.metrics.calibration import ece_terms, log_losses, square_errors
-from tokur_cli.metrics.ranking import acc_of, auprc_of, aurc_of, auroc_at_length_of, auroc_of, prr_of
-from tokur_cli.metrics.spans import hit, within
+from tokur_cli.metrics.ranking import acc_of, auprc_of, aurc_of, auroc_at_length_of, auroc_of, hit, prr_of, within
 
 RANKING = "How well each score ranks correct above incorrect"
 AT_LENGTH = "The same among {noun}s of similar length"

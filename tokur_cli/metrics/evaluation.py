@@ -182,7 +182,8 @@ class _Run:
         for one, other in itertools.chain(itertools.product(scores, others), itertools.product(others, scores)):
             if (np.isnan(scores[other]["confidence"]) > np.isnan(scores[one]["confidence"])).any():
                 views[one, other] = _beside(scores[one], scores[other])
-        figures, results = self._figures(views), {}
+        figures = self._figures(views)
+        results = {}
         for name, score in scores.items():
             count = int(np.isfinite(score["confidence"]).sum())
             metrics = {
@@ -240,7 +241,8 @@ class _Run:
         labels = np.unique(self.label[~np.isnan(score["confidence"])])
 
         def of(weight: Floats) -> dict[str, Floats]:
-            sums, found = ranking.sums(weight), {}
+            sums = ranking.sums(weight)
+            found: dict[str, Floats] = {}
             for name, metric in METRICS.items():
                 if name in score:
                     known = ~np.isnan(score[name])

@@ -17,6 +17,7 @@ from tokur_cli import __version__
 from tokur_cli.records.provenance import differences
 from tokur_cli.records.typed import read_json
 from tokur_cli.scores.calibration import P_CORRECT, relevant_settings
+from tokur_cli.scores.catalogue import CATALOGUE
 
 SCHEMA = 1
 ASSUMPTION = (
@@ -80,16 +81,12 @@ class Certificate:
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
-        from tokur_cli.scores.catalogue import CATALOGUE
-
         if self.score not in CATALOGUE:
             raise ValueError(f"it goes by {self.score}, which this tokur does not compute")
 
     @property
     def sign(self) -> float:
         """What makes a confidence of the score, for which higher is better."""
-        from tokur_cli.scores.catalogue import CATALOGUE
-
         return -1.0 if CATALOGUE[self.score].orientation == "uncertainty" else 1.0
 
     def answers(self, value: float | None, key: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from wcwidth import iter_graphemes, wcswidth
@@ -88,15 +88,9 @@ def shorten(text: str, width: int, *, keep_end: bool = False) -> str:
     """
     if wcswidth(text) <= width:
         return text
-    clusters = list(iter_graphemes(text))
-    if keep_end:
-        clusters.reverse()
-    kept, used = [], 1
-    for cluster in clusters:
-        used += wcswidth(cluster)
-        if used > width:
-            break
-        kept.append(cluster)
+    clusters = list(iter_graphemes(text))[:: -1 if keep_end else 1]
+    ends = accumulate(map(wcswidth, clusters))  # … takes a column, too
+    kept = [cluster for cluster, end in zip(clusters, ends, strict=True) if end < width]
     return "…" + "".join(reversed(kept)) if keep_end else "".join(kept) + "…"
 
 

@@ -35,14 +35,7 @@ _TEXT = re.compile(r'(<text [^>]*?) textLength="[^"]*"([^>]*>)([^<]*)(?=</text>)
 def svg_figure(parts: Sequence[RenderableType], *, width: int, theme: Theme = "light") -> str:
     """Return as SVG what a terminal of so many columns would show."""
     console = Console(
-        record=True,
-        width=width,
-        file=io.StringIO(),
-        color_system="truecolor",
-        force_terminal=True,
-        markup=False,
-        emoji=False,
-        highlight=False,
+        record=True, width=width, file=io.StringIO(), color_system="truecolor", force_terminal=True, markup=False
     )
     console.print(*parts, sep="", end="")
     lines = console.export_text(clear=False).count("\n")
