@@ -204,7 +204,7 @@ def test_decoder_keeps_within_the_memory_for_keys_and_values(samples, monkeypatc
 
 
 def test_cache_holds_no_more_than_the_batch_size_counts():
-    """Its tensors have the length of the longest response, also where responses go on when they are nearly complete."""
+    """Also where responses go on when they are nearly complete."""
     cache = KVCache(tiny_model("llama"), None)
     with torch.inference_mode():
         for so_far in (500, 565):

@@ -114,7 +114,6 @@ class Probe:
         try:
             if (why := unsupported_cache_reason(self.model)) is not None:
                 raise _refusal(self.name, self.model, "generation", why)
-            cache.reserve(len(prompts), len(prompts[0]) + _STEPS)
             texts, first = cache.prefill(prompts, list(map(len, prompts)))
             cache.admit(texts, [1, 1])
             met = [first[0, 1]]

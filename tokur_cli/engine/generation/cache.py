@@ -18,6 +18,7 @@ for 1 + M, and is 1 where they are not.
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_dev
 from tokur_cli.engine.forward.hooks import perturbed
 from tokur_cli.engine.forward.prefix_tree import MIN_SAVING
 from tokur_cli.engine.forward.rope import rescaling
+from tokur_cli.engine.generation.attention import attention_of_steps
 from tokur_cli.engine.scoring.scorer import Scorer
 
 _SPARE = 16  # columns: so many may come before the longest response, or an eighth of its length
@@ -60,42 +62,67 @@ class KeptText:
 
 
 class RollingLayer(DynamicLayer):
-    """One layer's keys and values, in storage with rows and columns to spare: (rows, heads, columns, d) each."""
+    """One layer's keys and values, (rows, heads, columns, d) each, with columns to spare at the end.
 
-    storage: Sequence[Tensor]
+    A model is given the whole of them, as from transformers' static caches: what is contiguous is multiplied without
+    being copied first.
+    """
+
     keys: Tensor
     values: Tensor
+    used: int  # columns
+    storage: tuple[Tensor, Tensor]  # keys and values are what its first numbers are
+    room: int  # rows times columns of the storage
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Write the next columns, for which there is room, and return all of them."""
-        rows, first = self.keys.shape[0], self.keys.shape[2]
-        self.use(rows, first + key_states.shape[2])
-        self.keys[:, :, first:], self.values[:, :, first:] = key_states, value_states
+        """Write the next columns, for which there is room, and return all columns."""
+        first, self.used = self.used, self.used + key_states.shape[2]
+        self.keys[:, :, first : self.used], self.values[:, :, first : self.used] = key_states, value_states
         return self.keys, self.values
 
-    def use(self, rows: int, columns: int) -> None:
-        """Have so many rows and columns be in use."""
-        self.keys, self.values = (tensor[:rows, :, :columns] for tensor in self.storage)
+    def get_seq_length(self, *_: Any) -> int:
+        """Return how many columns are in use."""
+        return self.used
 
-    def arrange(self, rows: Tensor, places: Tensor, count: int, columns: int, room: tuple[int, int]) -> None:
-        """Have rows stand at other places of so many, and their last columns be the last of so many.
+    def get_mask_sizes(self, *_: Any, **__: Any) -> tuple[int, int]:
+        """Return how many columns a mask has, and the first of them."""
+        return self.keys.shape[2], 0
 
-        Where the storage is too small, it is made again, for so many rows and columns as ``room`` says.
+    def clear(self) -> None:
+        """Have no row; the memory is free."""
+        self.keys, self.values = self.storage = self.keys[:0, :, :0].clone(), self.values[:0, :, :0].clone()
+        self.used = self.room = 0
+
+    def arrange(self, rows: Tensor, places: Tensor, size: tuple[int, int], columns: int, room: int) -> None:
+        """Have rows stand at other places, and their last columns be the last of so many that are in use.
+
+        Args:
+            rows: some of those that there are.
+            places: of each from now on.
+            size: rows and columns from now on.
+            columns: of these, the ones in use.
+            room: rows times columns of new storage, where the storage is too small.
         """
-        have, before, target = self.storage[0].shape, self.keys.shape[2], self.storage
-        spare = _SPARE if columns < before else 1  # else columns would have to move again soon
-        if columns + spare > have[2] or count > have[0]:
-            size = max(count, room[0]), have[1], room[1] if columns + spare <= room[1] else columns + _SPARE
-            target = [tensor.new_empty(*size, tensor.shape[-1]) for tensor in self.storage]
-        elif columns == before:
-            rows, places = rows[rows != places], places[rows != places]
-        kept = min(before, columns)
-        for old, new in zip((self.keys, self.values), target, strict=True):
-            moved = old[:, :, before - kept :].index_select(0, rows.to(old.device))
-            new[:, :, : columns - kept].index_fill_(0, places.to(old.device), 0)  # masked, and must be finite
-            new[:, :, columns - kept : columns].index_copy_(0, places.to(old.device), moved)
-        self.storage = target
-        self.use(count, columns)
+        fits, kept = size[0] * size[1] <= self.room, min(self.used, columns)
+        is_in_place = fits and columns == self.used and size[1] == self.keys.shape[2]
+        if is_in_place:
+            moving = rows != places
+            rows, places = rows[moving], places[moving]
+        elif not fits:
+            self.room = max(size[0] * size[1], room)
+        arranged, storages = [], []
+        for tensor, storage in zip((self.keys, self.values), self.storage, strict=True):
+            heads, width = tensor.shape[1], tensor.shape[3]
+            moved = tensor[:, :, self.used - kept : self.used].index_select(0, rows.to(tensor.device))
+            storages.append(storage if fits else tensor.new_empty(self.room * heads * width))
+            new = storages[-1][: size[0] * size[1] * heads * width].view(size[0], heads, size[1], width)
+            if not is_in_place:
+                new.zero_()  # what is masked must be finite
+            new[:, :, columns - kept : columns].index_copy_(0, places.to(tensor.device), moved)
+            arranged.append(new)
+        self.keys, self.values = arranged
+        self.storage = storages[0], storages[1]
+        self.used = columns
 
 
 class RollingStateLayer(RollingLayer, StateAndKeysLayer):  # type: ignore[misc,override]
@@ -104,7 +131,7 @@ class RollingStateLayer(RollingLayer, StateAndKeysLayer):  # type: ignore[misc,o
 
 def columns_for(length: int) -> int:
     """Return how many columns a response of so many tokens takes at most."""
-    return length + length // 8 + 2 * _SPARE
+    return length + max(_SPARE, length // 8)
 
 
 class KVCache:
@@ -134,8 +161,7 @@ class KVCache:
     @property
     def is_full(self) -> bool:
         """Whether columns have to move before the next step."""
-        storages = [layer.storage[0].shape[2] for layer in self._layers if _has_columns(layer)]
-        return bool(storages) and self._columns == storages[0]
+        return 0 < self._width == self._columns
 
     @property
     def _layers(self) -> list[Any]:
@@ -144,6 +170,11 @@ class KVCache:
     @property
     def _columns(self) -> int:
         """Columns in use; 0 where no layer has any."""
+        return next((layer.used for layer in self._layers if _has_columns(layer)), 0)
+
+    @property
+    def _width(self) -> int:
+        """Columns in use and to spare; 0 where no layer has any."""
         return next((keys.shape[2] for keys in _columns(self._layers)), 0)
 
     def prefill(self, texts: Sequence[Sequence[int]], prompt_lengths: Sequence[int]) -> tuple[list[KeptText], Tensor]:
@@ -211,8 +242,8 @@ class KVCache:
                 before = [text.prompt.columns[place]] if text.prompt else []
                 whole = torch.cat([*before, text.columns[place]], dim=2)
                 own = tensor.unflatten(0, (self.num_weights, -1))[:, rows]
-                own[..., : -whole.shape[2], :] = 0
-                own[..., -whole.shape[2] :, :] = whole[:, None]
+                own.zero_()
+                own[..., self._columns - whole.shape[2] : self._columns, :] = whole[:, None]
             for (states, key), theirs in zip(_states(self._layers), text.states, strict=True):
                 states[key].unflatten(0, (self.num_weights, -1))[:, rows] = theirs[:, None]
 
@@ -229,8 +260,7 @@ class KVCache:
         for layer in self._layers:
             if _has_columns(layer):
                 layer.__class__ = RollingStateLayer if isinstance(layer, LinearAttentionLayer) else RollingLayer
-                layer.storage = (layer.keys[:0, :, :0].clone(), layer.values[:0, :, :0].clone())
-                layer.use(0, 0)
+                layer.clear()
         for states, key in _states(self._layers):
             states[key] = states[key][:0].clone()
 
@@ -241,11 +271,15 @@ class KVCache:
         rows = (weights * len(self._lengths) + kept).flatten()
         places = (weights * len(lengths) + torch.arange(len(kept))).flatten()
         used = max((self._lengths[i] for i in index), default=0)
-        is_wasteful = self.is_full or self._columns - used > max(_SPARE, used // 8)
-        columns = max([used if is_wasteful else self._columns, *lengths])
+        longest, columns, width = max(lengths, default=0), self._columns, self._width
+        if self.is_full or columns - used > max(_SPARE, used // 8) or longest > columns:
+            rows_to_come, columns_to_come = self._room
+            columns, width = longest, columns_for(longest)
+            if longest < columns_to_come and count <= rows_to_come:
+                width = min(width, columns_to_come)
         for layer in self._layers:
             if _has_columns(layer):
-                layer.arrange(rows, places, count, columns, self._room)
+                layer.arrange(rows, places, (count, width), columns, math.prod(self._room))
         for states, key in _states(self._layers):
             moved = states[key].index_select(0, rows.to(states[key].device))
             states[key] = moved.new_empty(count, *moved.shape[1:]).index_copy_(0, places.to(moved.device), moved)
@@ -274,7 +308,8 @@ class KVCache:
         where: dict[str, Tensor] = {}
         if columns := self._columns:
             lengths = torch.tensor(self._lengths, device=self.device)[:, None]
-            mask = torch.arange(columns + 1, device=self.device) >= columns - lengths
+            place = torch.arange(self._width, device=self.device)
+            mask = (place >= columns - lengths) & (place <= columns)
             positions = lengths.clamp(max=self._last_position)  # ended responses may run beyond it
             where = {
                 "attention_mask": mask.long().repeat(self.num_weights, 1),
@@ -282,7 +317,7 @@ class KVCache:
             }
         tokens = torch.tensor(ids, device=self.device)[:, None].repeat(self.num_weights, 1)
         decoding_steps = torch.tensor(steps, device=self.device)[:, None] if self._is_stepwise else None
-        with perturbed(self._draws, decoding_steps):
+        with perturbed(self._draws, decoding_steps), attention_of_steps():
             argument = cache_argument(self.model, self._cache)
             outputs = self.model(input_ids=tokens, use_cache=True, **where, **argument)
         self._lengths = [length + 1 for length in self._lengths]
