@@ -2,7 +2,7 @@ import pytest
 
 from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.answers.extract import extract_answer, wanted_by
-from tokur_cli.answers.grading import Label, LabelRule, grade, label_of
+from tokur_cli.answers.grading import LabelRule, grade, label_of
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import Record
 
@@ -38,12 +38,12 @@ def test_grade_counts_a_comparison_without_a_verdict_neither_way(monkeypatch):
 @pytest.mark.parametrize(
     ("record", "field", "label"),
     [
-        ({"correct": True, "quality": 0.5}, None, Label(1.0, "correct")),
-        ({"correct": None}, None, Label(None, "correct")),
-        ({"quality": 1}, None, Label(1.0, "quality")),
+        ({"correct": True, "quality": 0.5}, None, (1.0, "correct")),
+        ({"correct": None}, None, (None, "correct")),
+        ({"quality": 1}, None, (1.0, "quality")),
         ({"response": "A: 5", "reference": "5"}, None, None),
-        ({"exact_match": 1.0, "correct": False}, "exact_match", Label(1.0, "exact_match")),
-        ({"scores.f1": 0.6, "scores": {"f1": 0.4}}, "scores.f1", Label(0.6, "scores.f1")),
+        ({"exact_match": 1.0, "correct": False}, "exact_match", (1.0, "exact_match")),
+        ({"scores.f1": 0.6, "scores": {"f1": 0.4}}, "scores.f1", (0.6, "scores.f1")),
     ],
 )
 def test_label_of_takes_the_label_that_the_record_brings(record, field, label):

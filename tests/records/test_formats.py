@@ -365,7 +365,7 @@ def test_tools_and_withheld_reasoning_of_anthropic_are_understood(tmp_path):
 def test_lm_eval_verdicts_of_the_chosen_filter_are_the_labels():
     (figures,) = json.loads((DATA / "lm_eval_filters_results.json").read_text()).values()
     for name in ("strict-match", "flexible-extract"):
-        labels = [label_of(record).value for record in read("lm_eval_filters.jsonl", filter=name)]
+        labels = [label_of(record)[0] for record in read("lm_eval_filters.jsonl", filter=name)]
         assert (len(labels), sum(labels) / len(labels)) == (figures["sample_len"], figures[f"exact_match,{name}"])
 
 
@@ -401,7 +401,7 @@ def test_inspect_verdicts_are_the_labels_that_its_own_means_are_of(log):
             label_of(records[0])
     for score in scores:
         said = [field for field in FORMATS["inspect"].verdicts(records[0].fields) if score["name"] in field]
-        labels = [label_of(record, said[0] if len(scores) > 1 else None).value for record in records]
+        labels = [label_of(record, said[0] if len(scores) > 1 else None)[0] for record in records]
         known = [label for label in labels if label is not None]
         mean = next(iter(score["metrics"].values()))["value"]
         assert (len(known), math.fsum(known) / len(known)) == (score["scored_samples"], pytest.approx(mean))

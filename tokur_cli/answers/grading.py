@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.answers.extract import Extraction, extract_answer, reference_answer, wanted_of
@@ -47,13 +47,6 @@ _PLACEHOLDERS = ("proof", "notfound")
 _PATTERN_SECONDS = 5.0
 _PRECEDENCE = (Outcome.CORRECT, Outcome.TIMEOUT, Outcome.INCORRECT, Outcome.UNPARSABLE_REFERENCE)
 """Which outcome stands where there are several references: the first of these."""
-
-
-class Label(NamedTuple):
-    """A record's label: 1 for correct, 0 for incorrect, a quality in between, None for null; and the field it is of."""
-
-    value: float | None
-    field: str
 
 
 @dataclass(slots=True)
@@ -87,6 +80,14 @@ class Labelled:
         """Whether the response is correct; None where that is not known or in between."""
         return is_correct(self.label)
 
+    def bring(self, label: float | None, field: str) -> None:
+        """Take the label that the record brings along in a field."""
+        self.outcome = Outcome.NULL_LABEL
+        if label is not None:
+            self.label, self.source = label, field
+            is_quality = field == "quality" or self.correct is None
+            self.outcome = Outcome.QUALITY if is_quality else Outcome.of(label == 1.0)
+
     def settle(self, outcome: Outcome, source: str) -> None:
         """Take what the comparison with the references, the tests of the row or a data set's own rule gave."""
         self.awaits, self.outcome = None, outcome
@@ -110,16 +111,6 @@ class LabelRule:
     may_run_code: bool = False
     is_strict: bool = True
 
-    def answer(self, record: Record) -> Extraction | None:
-        """Return the answer of a record's response; None where it gives none, and where it is code."""
-        if is_code(record):
-            return None
-        if self.pattern is not None:
-            return _last_match(self.pattern, record)
-        if task_of(record.fields) is not None:
-            return answer_to(record.fields, record.response)
-        return extract_answer(record.response, wanted=wanted_of(record.references))
-
     def label(self, record: Record, *, answers: bool = True) -> Labelled:
         """Return a record with its label, or with what its label awaits.
 
@@ -136,15 +127,11 @@ class LabelRule:
         brought = label_of(record, self.field)
         answer = self.answer(record) if brought is None or answers else None
         labelled = Labelled(record, answer=None if answer is None else answer.text)
-        if brought is not None and brought.value is None:
-            labelled.outcome = Outcome.NULL_LABEL
-        elif brought is not None and brought.value is not None:
-            labelled.label, labelled.source = brought.value, brought.field
-            is_graded = brought.field == "quality" or labelled.correct is None
-            labelled.outcome = Outcome.QUALITY if is_graded else Outcome.of(labelled.label == 1.0)
+        if brought is not None:
+            labelled.bring(*brought)
         elif is_code(record):
             labelled.outcome, labelled.awaits = Outcome.CODE_NOT_RUN, "tests"
-        elif task_of(record.fields) is not None:
+        elif task_of(record) is not None:
             self._put_quality(labelled)
         elif record.references and all(reference in _PLACEHOLDERS for reference in record.references):
             labelled.outcome = Outcome.PLACEHOLDER
@@ -155,18 +142,27 @@ class LabelRule:
             labelled.is_unmarked = asks_for_words and not is_marked
         return labelled
 
+    def answer(self, record: Record) -> Extraction | None:
+        """Return the answer of a record's response; None where it gives none, and where it is code."""
+        if is_code(record):
+            return None
+        if self.pattern is not None:
+            return _last_match(self.pattern, record)
+        if task_of(record) is not None:
+            return answer_to(record)
+        return extract_answer(record.response, wanted=wanted_of(record.references))
+
     def _put_quality(self, labelled: Labelled) -> None:
         """Label a record by its data set's rule."""
-        record = labelled.record
         try:
-            labelled.quality = quality_of(record.fields, labelled.answer, may_run_code=self.may_run_code)
-        except (RecordError, UsageError) as error:
+            labelled.quality = quality_of(labelled.record, labelled.answer, may_run_code=self.may_run_code)
+        except (RecordError, UsageError):
             if self.is_strict:
-                raise record.error(error.message) if isinstance(error, RecordError) else error from None
+                raise
             labelled.outcome = Outcome.RULE_NOT_USED
-            return
-        has_answer = labelled.answer is not None
-        labelled.settle(Outcome.of(labelled.quality == 1.0) if has_answer else Outcome.NO_ANSWER, "rule")
+        else:
+            has_answer = labelled.answer is not None
+            labelled.settle(Outcome.of(labelled.quality == 1.0) if has_answer else Outcome.NO_ANSWER, "rule")
 
 
 def is_code(record: Record) -> bool:
@@ -179,8 +175,8 @@ def is_correct(label: float | None) -> bool | None:
     return bool(label) if label in (0.0, 1.0) else None
 
 
-def label_of(record: Record, field: str | None = None) -> Label | None:
-    """Return the label that a record brings along, or None where it brings none.
+def label_of(record: Record, field: str | None = None) -> tuple[float | None, str] | None:
+    """Return the label that a record brings along, from 0 to 1 or None for null, and its field; None without one.
 
     Args:
         record: the record.
@@ -212,9 +208,9 @@ def label_of(record: Record, field: str | None = None) -> Label | None:
     else:
         return None
     if value is None:
-        return Label(None, field)
+        return None, field
     if isinstance(value, (bool, int, float)) and 0 <= value <= 1:
-        return Label(float(value), field)
+        return float(value), field
     raise record.error(f'"{field}" must be true, false or a number from 0 to 1, not {value!r:.40}')
 
 
@@ -227,13 +223,11 @@ def grade(items: Iterable[tuple[str | None, Sequence[str]]], equivalence: Equiva
     """
     graded = [(answer, [gold for gold in map(reference_answer, golds) if gold]) for answer, golds in items]
     compared = iter(equivalence.compare((gold, answer) for answer, golds in graded if answer for gold in golds))
-    outcomes = []
-    for answer, golds in graded:
-        if golds and answer:
-            outcomes.append(min((next(compared) for _ in golds), key=_PRECEDENCE.index))
-        else:
-            outcomes.append(Outcome.NO_ANSWER if golds else Outcome.UNPARSABLE_REFERENCE)
-    return outcomes
+    none = {True: Outcome.NO_ANSWER, False: Outcome.UNPARSABLE_REFERENCE}
+    return [
+        min((next(compared) for _ in golds), key=_PRECEDENCE.index) if answer and golds else none[bool(golds)]
+        for answer, golds in graded
+    ]
 
 
 def check_pattern(pattern: str) -> None:
@@ -257,12 +251,10 @@ def _last_match(pattern: str, record: Record) -> Extraction | None:
     """
     import regex
 
-    found = None
     try:
-        for match in regex.finditer(pattern, record.response, timeout=_PATTERN_SECONDS):
-            found = match[1] if match.re.groups else match[0]
+        found = [*regex.finditer(pattern, record.response, timeout=_PATTERN_SECONDS)]
     except TimeoutError:  # nested repeats such as (a+)+$ may take forever
         message = f"--answer takes more than {_PATTERN_SECONDS:g} s on this response: simplify it"
         raise record.error(message) from None
-    text = (found or "").strip()
-    return Extraction(text, "pattern") if text else None
+    text = found[-1][min(1, found[-1].re.groups)] if found else None
+    return Extraction(text.strip(), "pattern") if text and text.strip() else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from tokur_cli.answers.extract import Extraction, extract_answer, wanted_by
-from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.errors import UsageError
+from tokur_cli.records.record import Record
 
 EVALUATING = frozenset(
     (
@@ -21,30 +22,34 @@ EVALUATING = frozenset(
 _CHANGED_BY_JSON = frozenset({"arc_agi", "rearc"})  # their rules compare tuples, which JSON has as lists
 
 
-def task_of(record: Mapping[str, Any]) -> str | None:
+def task_of(record: Record) -> str | None:
     """Return the task that a row is of, None where it is not Reasoning Gym's."""
     metadata = record.get("metadata")
-    if isinstance(metadata, dict) and {"source_dataset", "source_index"} <= metadata.keys() and "answer" in record:
+    if (
+        isinstance(metadata, dict)
+        and {"source_dataset", "source_index"} <= metadata.keys()
+        and "answer" in record.fields
+    ):
         name = metadata["source_dataset"]
         return name if isinstance(name, str) else None
     return None
 
 
-def answer_to(record: Mapping[str, Any], response: str) -> Extraction | None:
+def answer_to(record: Record) -> Extraction | None:
     """Return a response's answer: between the tags that Reasoning Gym asks for, else as in any other response."""
-    end = response.rfind("</answer>")
-    start = response.rfind("<answer>", 0, max(end, 0))
-    if start >= 0:
-        return Extraction(response[start + len("<answer>") : end].strip(), "tagged")
+    before, _, _ = record.response.rpartition("</answer>")
+    _, tag, tagged = before.rpartition("<answer>")
+    if tag:
+        return Extraction(tagged.strip(), "tagged")
     reference = record.get("answer")
-    return extract_answer(response, wanted=wanted_by(reference) if isinstance(reference, str) else None)
+    return extract_answer(record.response, wanted=wanted_by(reference) if isinstance(reference, str) else None)
 
 
-def quality_of(record: Mapping[str, Any], answer: str | None, *, may_run_code: bool = False) -> float:
+def quality_of(record: Record, answer: str | None, *, may_run_code: bool = False) -> float:
     """Return what the task's ``score_answer`` gives for an answer, from 0 to 1.
 
     Args:
-        record: the row's fields.
+        record: the row.
         answer: the answer; None for none.
         may_run_code: whether rules may be used that may run the answer as code.
 
@@ -52,25 +57,25 @@ def quality_of(record: Mapping[str, Any], answer: str | None, *, may_run_code: b
         UsageError: the library is missing.
         RecordError: there is no such task, or its rule cannot be used.
     """
-    task = task_of(record) or ""
+    task = task_of(record)
     if task in _CHANGED_BY_JSON:
-        raise RecordError(f'the rule of {task} does not fit its rows once they are JSON: give it a label "correct"')
+        raise record.error(f'the rule of {task} does not fit its rows once they are JSON: give it a label "correct"')
     if task in EVALUATING and not may_run_code:
-        raise RecordError(
+        raise record.error(
             f"the rule of {task} may run the answer as Python code: allow it with --unsafe-code-execution, or give a "
             'label "correct"'
         )
     rule = _rule(task)
     if rule is None:
-        raise RecordError(f'Reasoning Gym has no task {task}: give it a label "correct"')
+        raise record.error(f'Reasoning Gym has no task {task}: give it a label "correct"')
     try:
-        return min(1.0, max(0.0, float(rule(answer, record))))
+        return min(1.0, max(0.0, float(rule(answer, record.fields))))
     except Exception as error:  # whatever a rule makes of an answer or of a row that was changed
-        raise RecordError(f"the rule of {task} failed: {type(error).__name__}: {error}") from None
+        raise record.error(f"the rule of {task} failed: {type(error).__name__}: {error}") from None
 
 
 @cache
-def _rule(task: str) -> Callable[[str | None, Mapping[str, Any]], float] | None:
+def _rule(task: str | None) -> Callable[[str | None, dict[str, Any]], float] | None:
     try:
         from reasoning_gym.factory import DATASETS, get_score_answer_fn
     except ImportError:

@@ -20,13 +20,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from tokur_cli.answers.code.execution import Limits, passes
+from tokur_cli.answers.code import execution
 
 Stage = dict[str, Any]
 
-LIMITS = Limits(seconds=10, memory_bytes=256 << 20, file_bytes=1 << 20)
-WITHOUT_LIMITS = Limits(seconds=10, memory_bytes=8 << 30, file_bytes=1 << 30, processes=4096)
+LIMITS = {**execution.LIMITS, "RLIMIT_AS": 256 << 20, "RLIMIT_FSIZE": 1 << 20}
+WITHOUT_LIMITS = {**execution.LIMITS, "RLIMIT_AS": 8 << 30, "RLIMIT_FSIZE": 1 << 30, "RLIMIT_NPROC": 4096}
 ROW = {"prompt": "", "entry_point": "double", "test": "def check(candidate):\n    assert candidate(2) == 4\n"}
 
 
@@ -162,10 +163,10 @@ def escapes(function: Callable[[Stage], object], *, isolated: bool) -> bool:
     is_stopped_by_bubblewrap = isolated and function is not outlives_its_run
     limits = LIMITS if function not in PAST_LIMITS or is_stopped_by_bubblewrap else WITHOUT_LIMITS
     source = inspect.getsource(function)
-    with staged() as stage:
+    with staged() as stage, patch.object(execution, "LIMITS", limits):
         response = f"```python\n{source}\n\ndef double(x):\n    return 4 if {function.__name__}({stage!r}) else 0\n```"
         for _ in range(2 if function is leaves_a_file_for_the_next_run else 1):
-            passed = passes(response, ROW, limits, isolated=isolated)
+            passed = execution.passes(response, ROW, isolated=isolated)
         if function is not outlives_its_run:
             return passed
         assert passed

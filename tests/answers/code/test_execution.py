@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.answers.code.escapes import ESCAPES, escapes, processes_called
-from tokur_cli.answers.code.execution import Limits, passes, run_all
+from tokur_cli.answers.code import execution
+from tokur_cli.answers.code.execution import passes, run_all
 from tokur_cli.records.errors import TokurError
 
 ROWS = [
@@ -21,7 +22,6 @@ ROW = {
     "entry_point": "double",
     "test": "def check(candidate):\n    assert candidate(2) == 4, 'two'\n    assert candidate(-1) == -2\n",
 }
-SHORT = Limits(seconds=3, memory_bytes=256 << 20, file_bytes=1 << 20)
 DRESSES = [
     "{solution}",
     "Sure! Here it is:\n```python\n{prompt}{solution}\n```\nIt runs in linear time.",
@@ -34,24 +34,33 @@ DRESSES = [
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
 
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr(execution, "SECONDS", 3.0)
+    monkeypatch.setattr(execution, "LIMITS", {**execution.LIMITS, "RLIMIT_AS": 256 << 20, "RLIMIT_FSIZE": 1 << 20})
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["task_id"])
 def test_passes_published_solutions_in_every_dress(row):
     responses = [dress.format(prompt=row["prompt"], solution=row["canonical_solution"]) for dress in DRESSES]
     assert [*run_all((response, row) for response in responses)] == [True] * len(DRESSES)
 
 
+@pytest.mark.usefixtures("short")
 def test_passes_takes_a_completion_that_lost_its_indentation_and_the_last_block():
     blocks = "```python\ndef double(x): return 3\n```\nBetter:\n```py\ndef double(x): return x + x\n```\n```\n4\n```"
     for response in ("return 2 * x", "y = x\n    return x + y", "y = x\nreturn x + y", blocks):
-        assert passes(response, ROW, SHORT), response
+        assert passes(response, ROW), response
 
 
+@pytest.mark.usefixtures("short")
 def test_passes_nothing_else():
     for response in ("    return x", "    return (", "I cannot do that.", ""):
-        assert not passes(response, ROW, SHORT), response
+        assert not passes(response, ROW), response
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short")
 @pytest.mark.parametrize(
     "body",
     [
@@ -68,24 +77,26 @@ def test_passes_nothing_else():
 )
 def test_passes_no_hostile_code_and_ends_in_time(body):
     started = time.monotonic()
-    assert not passes(body, ROW, SHORT)
-    assert time.monotonic() - started < SHORT.seconds + 10
+    assert not passes(body, ROW)
+    assert time.monotonic() - started < execution.SECONDS + 10
 
 
+@pytest.mark.usefixtures("short")
 def test_passes_outlives_code_that_kills_its_parent():
     for target in ("os.getppid()", "0", "-os.getppid()"):
         body = f"    import os, signal\n    os.kill({target}, signal.SIGKILL)\n    return 0"
-        assert not passes(body, ROW, SHORT)
-    assert passes("    return 2 * x", ROW, SHORT)
+        assert not passes(body, ROW)
+    assert passes("    return 2 * x", ROW)
 
 
+@pytest.mark.usefixtures("short")
 def test_passes_gives_code_a_fresh_folder_and_no_environment(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("SECRET_TOKEN", "hush")
     body = "    import os\n    assert os.listdir() == [] or x < 0\n    assert 'SECRET_TOKEN' not in os.environ\n"
     body += "    open('left', 'w').write('x')\n    return 2 * x"
     for isolated in (True, True, False):
-        assert passes(body, ROW, SHORT, isolated=isolated)
+        assert passes(body, ROW, isolated=isolated)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -109,6 +120,7 @@ def wait_until(condition):
         time.sleep(0.01)
 
 
+@pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("write", ["os.write(d, b'[' * 40_000 + b'\\n')", "while True: os.write(d, bytes(1 << 20))"])
 def test_run_all_keeps_what_a_response_writes_from_the_results_of_others(write, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 4)
@@ -116,7 +128,7 @@ def test_run_all_keeps_what_a_response_writes_from_the_results_of_others(write, 
         f"    import os\n    for d in range(3, 64):\n        try:\n            {write}\n        except OSError: pass\n"
     )
     bodies = ("    return 2 * x", flood + "    return 0", "    return 2 * x", flood + "    os._exit(0)", "    return 0")
-    assert list(run_all([(body, ROW) for body in bodies], SHORT)) == [True, False, True, False, False]
+    assert list(run_all([(body, ROW) for body in bodies])) == [True, False, True, False, False]
 
 
 def test_passes_refuses_without_bubblewrap(monkeypatch, tmp_path):
@@ -135,7 +147,6 @@ def test_passes_refuses_where_bubblewrap_may_not_isolate():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 @pytest.mark.parametrize("escape", ESCAPES)
 def test_passes_lets_no_code_out_of_bubblewrap(escape):
     assert not escapes(escape, isolated=True)

@@ -14,7 +14,6 @@ import shutil
 import site
 import struct
 import sys
-from functools import cache
 from pathlib import Path
 
 from tokur_cli.records.errors import TokurError
@@ -46,14 +45,6 @@ def refusal(reason: str) -> TokurError:
     return TokurError(f"code is not run: {reason}; --unsafe-code-execution runs it all the same, without isolation")
 
 
-def _program() -> str:
-    program = shutil.which("bwrap")
-    if program is None:
-        on_linux = "install bubblewrap (apt install bubblewrap, dnf install bubblewrap)"
-        raise refusal(on_linux if sys.platform == "linux" else "bubblewrap, which isolates it, exists for Linux only")
-    return program
-
-
 def arguments(script: Path) -> list[str]:
     """Return the command that runs whatever follows it in a sandbox, where ``script`` can be read, too.
 
@@ -62,7 +53,11 @@ def arguments(script: Path) -> list[str]:
     Raises:
         TokurError: bubblewrap is not installed.
     """
-    command = [_program(), "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+    program = shutil.which("bwrap")
+    if program is None:
+        on_linux = "install bubblewrap (apt install bubblewrap, dnf install bubblewrap)"
+        raise refusal(on_linux if sys.platform == "linux" else "bubblewrap, which isolates it, exists for Linux only")
+    command = [program, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
     command += ["--new-session", "--die-with-parent", "--cap-drop", "ALL"]
     if os.geteuid() == 0:
         command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]  # the script becomes NOBODY by them
@@ -80,7 +75,6 @@ def packages() -> list[str]:
     return [os.path.abspath(folder) for folder in site.getsitepackages() if os.path.isdir(folder)]
 
 
-@cache
 def call_filter() -> bytes:
     """Return the filter of system calls: instructions of the Berkeley Packet Filter, as ``--seccomp`` reads them.
 
@@ -89,9 +83,8 @@ def call_filter() -> bytes:
     """
     machine = platform.machine()
     if machine not in _REFUSED_CALLS:
-        raise refusal(
-            f"which system calls to refuse is known for {' and '.join(_REFUSED_CALLS)} only, not for {machine}"
-        )
+        known = " and ".join(_REFUSED_CALLS)
+        raise refusal(f"which system calls to refuse is known for {known} only, not for {machine}")
     architecture, calls = _REFUSED_CALLS[machine]
     kill, refuse, allow = 0x80000000, 0x00050001, 0x7FFF0000  # refused with EPERM
     load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06

@@ -23,13 +23,25 @@ import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from tokur_cli.answers.code import bubblewrap
 from tokur_cli.records.errors import TokurError
+
+SECONDS = 10.0
+"""Wall-clock time of one run."""
+
+LIMITS = {
+    "RLIMIT_AS": 1 << 30,
+    "RLIMIT_FSIZE": 16 << 20,
+    "RLIMIT_NPROC": 0,
+    "RLIMIT_NOFILE": 64,
+    "RLIMIT_CORE": 0,
+}
+"""Limits of a process: bytes of memory and of any one file; how many processes and threads it may start (root may start
+any number outside bubblewrap); open files; bytes of a core dump."""
 
 _HARNESS = Path(__file__).with_name("harness.py")
 _START_SECONDS = 60.0
@@ -47,78 +59,56 @@ _PROSE_BEHIND = re.compile(r"(?m)^(?=\S)(?!import |from |def |class |async |@|#|
 _CODE_START = re.compile(r"^(?:import |from \w|def |class |async def |@)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits on one run.
-
-    Attributes:
-        seconds: wall-clock time, and processor time of each process.
-        memory_bytes: address space of each process.
-        file_bytes: size of any one file.
-        processes: how many processes and threads it may start; root may start any number outside bubblewrap.
-    """
-
-    seconds: float = 10.0
-    memory_bytes: int = 1 << 30
-    file_bytes: int = 16 << 20
-    processes: int = 0
-
-
-def run_all(
-    items: Iterable[tuple[str, Mapping[str, Any]]], limits: Limits = Limits(), *, isolated: bool = True
-) -> Iterator[bool]:
+def run_all(items: Iterable[tuple[str, Mapping[str, Any]]], *, isolated: bool = True) -> Iterator[bool]:
     """Yield what ``passes`` returns for each (response, row), in order; half as many run at once as processors.
 
     Raises:
         TokurError: code cannot be run so.
     """
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
-        yield from pool.map(lambda item: passes(item[0], item[1], limits, isolated=isolated), items)
+        yield from pool.map(lambda item: passes(*item, isolated=isolated), items)
 
 
-def passes(response: str, row: Mapping[str, Any], limits: Limits = Limits(), *, isolated: bool = True) -> bool:
+def passes(response: str, row: Mapping[str, Any], *, isolated: bool = True) -> bool:
     """Return whether the code of a response passes the tests of a row.
 
     Args:
         response: the response's text: Markdown with code, a whole function, or the continuation of the row's prompt.
         row: ``prompt`` (the start of the program), ``test`` (defines ``check(candidate)``) and ``entry_point``.
-        limits: on the run.
         isolated: in bubblewrap.
 
     Raises:
         TokurError: bubblewrap is missing or cannot isolate a process here, or Python does not start.
     """
-    nonce = secrets.token_hex(16)
+    nonce = secrets.token_hex(16).encode()
     job = {
         "programs": candidate_programs(response, row["prompt"], row["entry_point"]),
         "test": row["test"],
         "entry_point": row["entry_point"],
-        "nonce": nonce,
+        "nonce": nonce.decode(),
         "path": bubblewrap.packages(),
         "user": bubblewrap.NOBODY if isolated and os.geteuid() == 0 else None,
         # seconds of the processor, for what outlives the wall-clock limit
-        "limits": {**asdict(limits), "seconds": math.ceil(limits.seconds) + 1},
+        "limits": {**LIMITS, "RLIMIT_CPU": math.ceil(SECONDS) + 1},
     }
-    with ExitStack() as stack:
-        complaints = stack.enter_context(tempfile.TemporaryFile())
-        process = stack.enter_context(_start(stack, complaints, isolated))
+    with tempfile.TemporaryFile() as complaints, _harness(isolated, stderr=complaints) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             with suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(json.dumps(job).encode())
             started = _read(process.stdout.fileno(), len(nonce), _START_SECONDS)
-            report = _read(process.stdout.fileno(), _MOST_BYTES, limits.seconds)
+            report = _read(process.stdout.fileno(), _MOST_BYTES, SECONDS)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
         complaints.seek(0)
         complaint = complaints.read(_MOST_BYTES).decode(errors="replace").strip()
-    if started != nonce.encode():
+    if started != nonce:
         reason = complaint.splitlines()[-1] if complaint else "it does not start"
         if isolated:
             raise bubblewrap.refusal(f"bubblewrap does not work here ({reason})")
         raise TokurError(f"code cannot be run: {reason}")
-    return nonce.encode() in report
+    return nonce in report
 
 
 def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str]:
@@ -135,16 +125,19 @@ def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str
     fenced = _BLOCK.finditer(response + "\n")
     blocks = [block["code"] for block in fenced if block["language"].lower() in ("", "python", "py", "python3")]
     definition = re.compile(rf"^[ \t]*(?:async\s+)?def\s+{re.escape(entry_point)}\b", re.MULTILINE)
-    code = next((block for block in reversed(blocks) if definition.search(block)), None)
-    if code is None and not blocks and definition.search(response):
-        start_of_code = _CODE_START.search(response)
-        code = response[start_of_code.start() if start_of_code else 0 :]
+    defining = [code for code in blocks or [_from_code_on(response)] if definition.search(code)]
     programs = []
-    if code is not None:
-        parts = [textwrap.dedent(part) for part in (code, _PROSE_BEHIND.split(code, maxsplit=1)[0])]
+    if defining:
+        parts = [textwrap.dedent(part) for part in (defining[-1], _PROSE_BEHIND.split(defining[-1], maxsplit=1)[0])]
         starts = (prompt, prompt + "    pass\n")
         programs = [f"{start}\n\n{part}" for start in starts for part in parts if part.strip()]
     return programs + [f"{prompt}\n{body}" for body in _bodies((blocks[-1] if blocks else response).strip("\n"))]
+
+
+def _from_code_on(response: str) -> str:
+    """Return what begins with a response's first line of code, without the prose in front of it."""
+    start = _CODE_START.search(response)
+    return response[start.start() :] if start else response
 
 
 def _bodies(text: str) -> list[str]:
@@ -155,31 +148,28 @@ def _bodies(text: str) -> list[str]:
     return [textwrap.indent(text, "    "), f"    {indented}"]
 
 
-def _start(stack: ExitStack, complaints: IO[bytes], isolated: bool) -> subprocess.Popen[bytes]:
-    """Start the harness, as the leader of a process group; its folder is gone when the stack is left."""
+@contextmanager
+def _harness(isolated: bool, **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the harness, as the leader of a process group; its folder is gone at the end."""
     command = [bubblewrap.python(), "-I", "-S", str(_HARNESS)]
-    if isolated:
-        folder = bubblewrap.FOLDER
-        call_filter, writer = os.pipe()
-        stack.callback(os.close, call_filter)
-        os.write(writer, bubblewrap.call_filter())
-        os.close(writer)
-        command = [*bubblewrap.arguments(_HARNESS), "--seccomp", str(call_filter), *command]
-        passed = [call_filter]
-    else:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tokur-", ignore_cleanup_errors=True))
-        passed = []
-    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # NumPy complains where it cannot start its own
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=complaints,
-        pass_fds=passed,
-        cwd=None if isolated else folder,
-        env={"PATH": os.defpath, "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", **threads},
-        start_new_session=True,
-    )
+    with ExitStack() as stack:
+        if isolated:
+            folder, cwd = bubblewrap.FOLDER, None
+            call_filter = stack.enter_context(tempfile.TemporaryFile(buffering=0))
+            call_filter.write(bubblewrap.call_filter())
+            call_filter.seek(0)
+            streams["pass_fds"] = [call_filter.fileno()]
+            command = [*bubblewrap.arguments(_HARNESS), "--seccomp", str(call_filter.fileno()), *command]
+        else:
+            cwd = folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tokur-", ignore_cleanup_errors=True))
+        threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # NumPy complains where it can't start its own
+        environment = {"PATH": os.defpath, "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", **threads}
+        pipe = subprocess.PIPE
+        yield stack.enter_context(
+            subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, cwd=cwd, env=environment, start_new_session=True, **streams
+            )
+        )
 
 
 def _read(reader: int, most: int, seconds: float) -> bytes:

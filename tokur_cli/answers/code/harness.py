@@ -18,39 +18,23 @@ def main() -> None:
     """Run the job of standard input and report on standard output, which the code itself does not get."""
     job = json.load(sys.stdin)
     if job["user"] is not None:
-        _become(job["user"])
+        os.setgroups([])
+        os.setresgid(job["user"], job["user"], job["user"])
+        os.setresuid(job["user"], job["user"], job["user"])
     report = os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nowhere, standard)
     os.close(nowhere)
-    nonce = job["nonce"].encode()
     sys.path += job["path"]
-    _limit(job["limits"])
+    for name, value in job["limits"].items():
+        with contextlib.suppress(ValueError, OSError):  # a lower one is in force already, or macOS knows no such limit
+            resource.setrlimit(getattr(resource, name), (value, value))
+    nonce = job["nonce"].encode()
     os.write(report, nonce)
     if _passes(job["programs"], job["test"], job["entry_point"]):
         os.write(report, nonce)
     os._exit(0)
-
-
-def _become(user: int) -> None:
-    os.setgroups([])
-    os.setresgid(user, user, user)
-    os.setresuid(user, user, user)
-
-
-def _limit(limits: dict[str, int]) -> None:
-    """Set resource limits, except where a lower one is in force already or the system knows no such limit (macOS)."""
-    for name, value in {
-        resource.RLIMIT_CPU: limits["seconds"],
-        resource.RLIMIT_AS: limits["memory_bytes"],
-        resource.RLIMIT_FSIZE: limits["file_bytes"],
-        resource.RLIMIT_NPROC: limits["processes"],
-        resource.RLIMIT_NOFILE: 64,
-        resource.RLIMIT_CORE: 0,
-    }.items():
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(name, (value, value))
 
 
 def _passes(programs: list[str], test: str, entry_point: str) -> bool:

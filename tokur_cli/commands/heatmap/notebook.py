@@ -49,4 +49,4 @@ def _brought(record: Record) -> bool | None:
         brought = label_of(record)
     except UsageError:
         return None
-    return None if brought is None else is_correct(brought.value)
+    return None if brought is None else is_correct(brought[0])
