@@ -73,7 +73,7 @@ def test_extract_answer_reads_what_people_write(reference, responses):
         assert compare_cheaply(canonical(reference), canonical(same)), response
 
 
-UNCLEAR = ["So x > 11.", "So 2x = 11.", "So she has at most 12 apples.", "The answer is at least 8.", "Let x = 12."]
+UNCLEAR = ["So x > 11.", "So she has at most 12 apples.", "The answer is at least 8.", "Let x = 12."]
 UNCLEAR += ["La respuesta es al menos 8.", "Die Antwort ist höchstens 8.", "答案至少是8个以上。", "It might be 8."]
 UNCLEAR += ["Sarah doesn't have 12 apples.", "The answer is 5 to 7 days.", "The answer is 12, but this is wrong."]
 UNCLEAR += ["Here, 3 × 4 = 12. Next, we subtract the", "3 × 4 = 12\n7 + 1 =", "<think>Maybe the answer is 13, but"]

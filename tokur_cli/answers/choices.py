@@ -6,7 +6,7 @@ import re
 
 from tokur_cli.answers.latex import NO, YES
 from tokur_cli.answers.markers import ENGLISH, LANGUAGES, language_of
-from tokur_cli.answers.sentences import CORRECTION, LETTER_OF_CHOICE, SENTENCE_END, is_cut_off, main_clause
+from tokur_cli.answers.sentences import CORRECTION, LETTER_OF_CHOICE, SENTENCE_END, UNDECIDED, is_cut_off, main_clause
 
 _TAIL = 4_000
 
@@ -26,7 +26,6 @@ _CALLED_CORRECT = re.compile(
 _CLAUSE = re.compile(r"(?i),?\s+(?=(?:but|so|therefore|hence)\b)|;\s")
 _SMALL = re.compile(r"(?<![^\s*:])\(([a-j])\)|\b(?:option|choice)\s+[a-j](?=[).\s]*(?:\Z|\n))")
 _NAME_BEFORE = re.compile(r"(?i)\b(?:vitamin|hepatitis|grade|plan|type|group|class|model|point|side|angle|team)\s\Z")
-_OR_ANOTHER = re.compile(r"\)?\s*(?:,?\s*or\b|/)\s*\(?[A-J]\b")
 _VERDICT = "|".join(sorted(map(re.escape, YES | NO), key=len, reverse=True))
 _OPENING = re.compile(
     rf"\A[\s*_#\"'>]*(?P<word>{_VERDICT})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this"
@@ -60,25 +59,19 @@ def chosen_letter(text: str) -> str | None:
         for clause in reversed(_CLAUSE.split(main_clause(sentence, language))):
             if LANGUAGES[language].is_unsure(clause):
                 continue
-            letters = [
-                one for one in LETTER_OF_CHOICE.finditer(clause) if not _NAME_BEFORE.search(clause[: one.start()])
-            ]
-            chosen = {_name(letter) for letter in letters if _is_chosen(clause, letter)}
+            chosen: set[str] = set()
+            for letter in LETTER_OF_CHOICE.finditer(clause):
+                before = clause[: letter.start()]
+                if _NAME_BEFORE.search(before):
+                    continue
+                name = letter[1] or letter[2]
+                named.add(name)
+                is_chosen = _CHOSEN.search(before) or _CALLED_CORRECT.match(clause, letter.end())
+                if is_chosen and not UNDECIDED.match(clause, letter.start()):
+                    chosen.add(name)
             if len(chosen) == 1:
                 return chosen.pop()
-            named.update(map(_name, letters))
     return named.pop() if len(named) == 1 else None
-
-
-def _is_chosen(clause: str, letter: re.Match[str]) -> bool:
-    """Return whether words choose a letter; "option C says …" but names it."""
-    if _OR_ANOTHER.match(clause, letter.end()):
-        return False
-    return bool(_CHOSEN.search(clause[: letter.start()]) or _CALLED_CORRECT.match(clause, letter.end()))
-
-
-def _name(letter: re.Match[str]) -> str:
-    return next(group for group in letter.groups() if group)
 
 
 def opening_verdict(text: str) -> str | None:

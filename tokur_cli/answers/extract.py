@@ -32,15 +32,12 @@ from typing import Literal
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.choices import chosen_letter, closing_verdict, opening_verdict
 from tokur_cli.answers.latex import boxes, first_line
-from tokur_cli.answers.markers import ENGLISH, LANGUAGES, Marker, markers
+from tokur_cli.answers.markers import LANGUAGES, markers
 from tokur_cli.answers.sentences import (
     CORRECTION,
-    LETTER_OF_CHOICE,
-    SENTENCE_END,
     UNDECIDED,
     closing,
     is_answer_alone,
-    is_cut_off,
     is_prose,
     stated,
     word_count,
@@ -49,8 +46,6 @@ from tokur_cli.answers.text import plain, without_reasoning
 
 AnswerType = Literal["choice", "verdict", "value", "words"]
 """What a question asks for, as its reference tells: a letter, yes or no, a number or formula, other words."""
-
-_FINAL, _PLAIN = "final_answer", "answer_is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,6 @@ class Extraction:
 
 _LONGEST_STATEMENT = 2_000
 _LAST_MARKERS = 500  # no response says more often what its answer is, but for one that repeats itself
-_TAG, _TAG_END = "<answer>", "</answer>"
 _NEXT_QUESTION = re.compile(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise"
     r"|example|instruction|human|user|q)\s{0,3}\d{0,3}\s{0,3}:|<\|(?:im_end|endoftext|eot_id)|(?:pregunta|frage"
@@ -97,41 +91,38 @@ def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
     boxed, end = boxes(text)
     if boxed:
         return _boxed(text, boxed, end, wanted)
-    marked = _marked_up(text, wanted) or _after_marker(text, wanted, (_FINAL, _PLAIN))
+    marked = _marked_up(text, wanted) or _after_marker(text, wanted, "final_answer", "answer_is")
     if marked and marked is not _UNREADABLE:
         return marked
     if wanted == "choice":
-        letter = chosen_letter(_behind_last_marker(text))
+        letter = chosen_letter(text)
         if letter:
             return Extraction(letter, "choice")
     verdict = opening_verdict(text) or (closing_verdict(text) if wanted == "verdict" else None)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict and wanted != "value" else None
-    if UNDECIDED.match(text):
+    if marked is _UNREADABLE or UNDECIDED.match(text):
         return None
-    return _unmarked(text, wanted, is_readable=marked is not _UNREADABLE)
+    return _unmarked(text, wanted)
 
 
 def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extraction | None:
     """Return a box's answer, or what stands behind the box that ends at ``end`` and is the answer in its place."""
     letters = wanted == "choice"
-    later = _after_marker(text[end:], wanted, (_FINAL,))
+    later = _after_marker(text[end:], wanted, "final_answer")
     if later and later.text and canonical(later.text).kind != "words":
         return later
     letter = chosen_letter(text[end:]) if letters and canonical(boxed).kind != "choice" else None
     if letter:
         return Extraction(letter, "choice")
-    corrected = _corrected(text[end:], Extraction(boxed, "boxed"), letters, None)
-    return corrected if corrected.text else None
+    return _corrected(text[end:], Extraction(boxed, "boxed"), letters, None)
 
 
-def _unmarked(text: str, wanted: AnswerType | None, *, is_readable: bool) -> Extraction | None:
-    """Return the answer of a text that announces none, or (not ``is_readable``) none that can be read."""
-    if is_answer_alone(text) and not (text.rstrip().endswith((":", "?")) or is_cut_off(text)):
-        if wanted != "value" or canonical(text).kind != "words":
-            return Extraction(text.strip(), "whole")
-    elif not is_readable:
-        return None
+def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
+    """Return the answer of a text that announces none."""
+    is_whole = is_answer_alone(text) and not text.rstrip().endswith((":", "?"))
+    if is_whole and (wanted != "value" or canonical(text).kind != "words"):
+        return Extraction(text.strip(), "whole")
     before, _, line = text.rstrip().rpartition("\n")
     line = line.strip(" *_#>-•\t")
     wanted_kinds = ("number", "expression", *(["words"] if before.rstrip(" *_\n").endswith(":") else []))
@@ -176,22 +167,17 @@ def wanted_of(references: Sequence[str]) -> AnswerType | None:
 
 def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return the answer that a tag, ``####`` or a line with ``A:`` marks."""
-    if _TAG_END in text and _TAG in text:
-        end = text.rindex(_TAG_END)
-        start = text.rfind(_TAG, 0, end)
-        inside = text[start + len(_TAG) : end].strip() if start >= 0 else ""
-        if inside:
-            found = None if wanted in (None, "words") else _read(inside, wanted)
-            return Extraction(found.text if found else inside, "tagged")
-    if "####" in text:
-        line = first_line(text[text.rindex("####") + 4 :])
-        if is_answer_alone(line):
-            return Extraction(line, "hash")
-    start = max(text.rfind("\nA:"), 0 if text.startswith("A:") else -1)
-    if start >= 0 and not (wanted == "choice" and "\nB:" in text):
-        line = first_line(text[start:].lstrip("\n")[2:])
-        if is_answer_alone(line):
-            return Extraction(line, "answer_line")
+    before = text.rpartition("</answer>")[0]
+    inside = before.rpartition("<answer>")[2].strip() if "<answer>" in before else ""
+    if inside:
+        found = None if wanted in (None, "words") else _read(inside, wanted)
+        return Extraction(found.text if found else inside, "tagged")
+    lines = "\n" + text
+    lists_choices = wanted == "choice" and "\nB:" in text
+    for mark, rule in (("####", "hash"), ("\nA:", "answer_line")):
+        line = first_line(lines.rpartition(mark)[2]) if mark in lines else ""
+        if is_answer_alone(line) and not (rule == "answer_line" and lists_choices):
+            return Extraction(line, rule)
     return None
 
 
@@ -199,35 +185,27 @@ _UNREADABLE = Extraction("", "answer_is")
 """Stands for a marker that announces an answer which cannot be read."""
 
 
-def _after_marker(text: str, wanted: AnswerType | None, rules: tuple[str, ...]) -> Extraction | None:
+def _after_marker(text: str, wanted: AnswerType | None, *rules: str) -> Extraction | None:
     """Return what follows the last marker of the first of ``rules`` that has one; ``_UNREADABLE`` where it is none."""
     letters = wanted == "choice"
-    begun = [marker for marker in markers(text)[-_LAST_MARKERS:] if text[marker.end : marker.end + 40].strip()]
-    asserted = [one for one in begun if not _SUPPOSED.search(text, max(0, one.start - 60), one.start)]
-    if begun and not asserted and not _behind_last_marker(text).strip():
-        return _UNREADABLE  # what another said, or what would be
-    last: dict[str, Marker] = {}
-    for marker in asserted:
-        last[_FINAL if marker.is_final(text) else _PLAIN] = marker
+    last = {
+        marker.rule: marker
+        for marker in markers(text)[-_LAST_MARKERS:]
+        if text[marker.end : marker.end + 40].strip()
+        and not _SUPPOSED.search(text, max(0, marker.start - 60), marker.start)
+    }
     unreadable: Extraction | None = None
-    for rule in rules:
-        if rule not in last:
-            continue
-        marker = last[rule]
+    for marker in [last[rule] for rule in rules if rule in last]:
         following = LANGUAGES[marker.language].with_points(text[marker.end : marker.end + _LONGEST_STATEMENT])
-        found = stated(
-            following, letters=letters, language=marker.language, worked=text[: marker.start], lead=marker.text
-        )
+        answer, end = stated(following, marker.language, text[: marker.start], marker.text, letters=letters) or ("", 0)
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
-        announced = rule == _PLAIN and marker.text.rstrip(" ")[-1] in ":\n"
-        answer, end = found or ("", 0)
+        announces = marker.rule == "answer_is" and marker.text.rstrip(" ")[-1] in ":\n"
         is_short = word_count(first_line(following)) <= 12 and is_answer_alone(answer)
-        if answer and announced and not is_short and canonical(answer).kind != "choice":
+        if answer and announces and not is_short and canonical(answer).kind != "choice":
             continue
-        if not answer or (wanted == "value" and _is_mere_words(answer)):
-            unreadable = unreadable if announced else _UNREADABLE
-            continue
-        return _corrected(following[end:], Extraction(answer, rule), letters, marker.language)
+        if answer and not (wanted == "value" and _is_mere_words(answer)):
+            return _corrected(following[end:], Extraction(answer, marker.rule), letters, marker.language)
+        unreadable = unreadable if announces else _UNREADABLE
     return unreadable
 
 
@@ -236,19 +214,9 @@ def _is_mere_words(text: str) -> bool:
     return is_prose(text) and canonical(text).number is None and not re.search(r"[\d\\]", text)
 
 
-def _behind_last_marker(text: str) -> str:
-    """Return what follows the sentence of a text's last marker; a text without a marker is returned whole."""
-    last = max((marker.end for marker in markers(text)), default=0)
-    end = SENTENCE_END.search(text, last)
-    return text[end.end() if end else len(text) :] if last else text
-
-
 def _corrected(rest: str, found: Extraction, letters: bool, language: str | None) -> Extraction:
     """Return what an answer is corrected to by the text behind it: itself where it is not."""
     if not CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):
         return found
     corrected = chosen_letter(rest) if letters else closing(rest, language=language)
-    if corrected:
-        return Extraction(corrected, found.rule)
-    is_said_again = any(character.isdigit() for character in rest) or LETTER_OF_CHOICE.search(rest)
-    return _UNREADABLE if is_said_again or LANGUAGES[language or ENGLISH].is_unsure(rest) else found
+    return Extraction(corrected, found.rule) if corrected else found

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import NamedTuple
 
 ENGLISH = "en"
 
@@ -48,24 +49,11 @@ class Language:
 
     def concludes(self, text: str) -> re.Match[str] | None:
         """Return the last of the words that draw a conclusion, None where a text has none."""
-        return max(self._conclusion.finditer(text), key=re.Match.end, default=None)
+        return max(_words(self.conclusion).finditer(text), key=re.Match.end, default=None)
 
     def is_unsure(self, text: str) -> bool:
         """Return whether words deny or doubt what a text says, or make a bound of it."""
-        return bool(self._unsure.search(text))
-
-    @cached_property
-    def _conclusion(self) -> re.Pattern[str]:
-        return _words(self.conclusion)
-
-    @cached_property
-    def _unsure(self) -> re.Pattern[str]:
-        return _words(self.unsure)
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        """Words that are frequent in it and rare in others."""
-        return frozenset(self.common.split())
+        return bool(_words(self.unsure).search(text))
 
 
 _CONTINENTAL = re.compile(
@@ -78,13 +66,14 @@ def _to_point(number: re.Match[str]) -> str:
     return whole.replace(".", "") + (f".{decimals}" if decimals else "")
 
 
+@cache
 def _words(alternatives: str) -> re.Pattern[str]:
     is_joined = alternatives[:1] >= "\u0e00"  # Thai, Chinese, Japanese and Korean join words
     return re.compile(alternatives if is_joined else rf"(?i)(?<!\w)(?:{alternatives or '(?!)'})(?!\w)")
 
 
 _TABLE = (
-    Language("en", r"\banswers?\b|\bans\b(?=\.?\s?[:=])", r"[^\n.:=]{0,60}?\b(?:is|are|was|be|becomes|equals|comes(?:\s{1,4}out)?\s{1,4}to|works\s{1,4}out\s{1,4}to|\w{1,12}'s)\b(?!n)|'s\b|[^\n.:=]{0,40}?[:=]|\s{0,4}[-–—]{1,2}>?\s|\s{0,4}\n", "ans", r"so|thus|therefore|hence|consequently|altogether|overall|finally|in (?:all|total|the end)|total|that means|which means|left|remaining|leaves|as a result|we (?:get|have|find)", r"not|never|neither|nor|cannot|\w+n't|no (?:longer|one|(?:real |such )?(?:solutions?|answers?|numbers?|values?|ways?))|incorrect|wrong|unknown|unclear|without knowing|impossible|un(?:defined|determined|able|sure)|insufficient|supposed to|would have|would (?:\w+ )?be\Z|doubt|guess\w*|wants?|otherwise|either|might|may be|could|maybe|perhaps|possibly|(?:more|less|fewer|greater|larger|smaller|higher|lower) than|at (?:least|most)|(?:between|over|under|above|below|minimum|maximum|(?<!add )up to|besides)(?: of)?(?=\s+\W?\d)|hardly|except|excluding|other than|apart from|all but|or (?:more|less|so|fewer)|squared|cubed|factorial|mod(?:ulo)?|choose", "the is are of and to in there has have that with for this each she he it was not all at be by or his her we how many you can they an as from", False),
+    Language("en", r"\banswers?\b|\bans\b(?=\.?\s?[:=])", r"[^\n.:=]{0,60}?\b(?:is|are|was|be|becomes|equals|comes(?:\s{1,4}out)?\s{1,4}to|works\s{1,4}out\s{1,4}to|\w{1,12}'s)\b(?!n)|'s\b|[^\n.:=]{0,40}?[:=]|\s{0,4}[-–—]{1,2}>?\s|\s{0,4}\n", "ans", r"so|thus|therefore|hence|consequently|altogether|overall|finally|in (?:all|total|the end)|total|that means|which means|left|remaining|leaves|as a result|we (?:get|have|find)", r"\A(?:let(?! me)|assume|suppose|if)|not|never|neither|nor|cannot|\w+n't|no (?:longer|one|(?:real |such )?(?:solutions?|answers?|numbers?|values?|ways?))|incorrect|wrong|unknown|unclear|without knowing|impossible|un(?:defined|determined|able|sure)|insufficient|supposed to|would have|would (?:\w+ )?be\Z|doubt|guess\w*|wants?|otherwise|either|might|may be|could|maybe|perhaps|possibly|(?:more|less|fewer|greater|larger|smaller|higher|lower) than|at (?:least|most)|(?:between|over|under|above|below|minimum|maximum|(?<!add )up to|besides)(?: of)?(?=\s+\W?\d)|hardly|except|excluding|other than|apart from|all but|or (?:more|less|so|fewer)|squared|cubed|factorial|mod(?:ulo)?|choose", "the is are of and to in there has have that with for this each she he it was not all at be by or his her we how many you can they an as from", False),
     Language("es", r"\b(?:respuesta|resultado\s{1,4}final|solución\s{1,4}final)\b", r"[^\n.:=]{0,60}?(?:\b(?:es|sería|son|era)\b|[:=])", "respuesta resultado solución", r"por (?:lo )?tanto|así que|entonces|en total|luego|en resumen|quedan?", r"no|nunca|ni|si|entre|(?:más|menos|mayor|menor) (?:de|que)|(?:al|por lo) menos|como (?:mínimo|máximo)|hasta|quizás?|tal vez|puede|podrían?|o bien|sería", "el la los las que y en es no se de un una por para con hay son del tiene cuesta quedan al cada"),
     Language("fr", r"\b(?:réponse|résultat\s{1,4}final)\b", r"[^\n.:=]{0,60}?(?:\b(?:est|serait|sont)\b|[:=])", "réponse résultat", r"donc|ainsi|au total|par conséquent|(?:il )?reste", r"ne|n'\w+|pas|non|jamais|si|entre|(?:plus|moins) de|au (?:plus|moins)|jusqu'à|peut-être|peut|pourrai\w+|soit|serait", "je la le les des de et est une il elle dans pour au reste coûte du se nous avons fait la y"),
     Language("de", r"\b(?:antwort|endergebnis|gesamtergebnis|lösung|ergebnis)\b", r"[^\n.:=]{0,60}?(?:\b(?:ist|lautet|beträgt|wäre|sind)\b|[:=])", "antwort ergebnis lösung", r"also|daher|somit|deshalb|insgesamt|folglich|demnach|zusammen|übrig", r"nicht|kein\w*|nein|nie|niemals|wenn|falls|zwischen|(?:mehr|weniger|größer|kleiner) als|mindestens|höchstens|über|unter|bis zu|vielleicht|möglicherweise|könnten?|dürften?|wäre", "ich der die das und ist nicht ein eine sind er sie hat haben den dem kostet bleiben man zu mit wir auf für im"),
@@ -116,6 +105,7 @@ _TABLE = (
     Language("ko", r"(?:최종\s{0,4})?(?:정답|해답|답변|답)(?![가-힣]{3})", r"[^\n.:=,]{0,16}?(?:은|는|이|[:=])\s{0,4}", "답", r"따라서|그러므로|그래서|총|모두|합계|결국|남은", r"아니|아닙|않|없|못|만약|아마|이상|이하|미만|최소|최대|사이", "[가-힣]", False),
 )  # fmt: skip
 LANGUAGES = {language.code: language for language in _TABLE}
+_COMMON = {code: frozenset(language.common.split()) for code, language in LANGUAGES.items()}
 
 
 def language_of(text: str) -> str:
@@ -130,13 +120,12 @@ def language_of(text: str) -> str:
             if re.search(LANGUAGES[code].common, lowered):
                 return code
     words = re.findall(r"[^\W\d_]+", lowered)[-60:]
-    hits = {language.code: sum(word in language.words for word in words) for language in _TABLE}
+    hits = {code: sum(word in common for word in words) for code, common in _COMMON.items()}
     best = max(hits, key=lambda code: hits[code])
     return best if hits[best] > hits[ENGLISH] else ENGLISH
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(NamedTuple):
     """Words that announce an answer: "The final answer is", "答案是".
 
     Attributes:
@@ -144,16 +133,14 @@ class Marker:
         end: where it ends and what it announces begins.
         text: the words.
         language: its ISO 639-1 code.
+        rule: ``final_answer`` where it, or what is shortly before it, says so; else ``answer_is``.
     """
 
     start: int
     end: int
     text: str
     language: str
-
-    def is_final(self, text: str) -> bool:
-        """Return whether it calls its answer the final one, in itself or shortly before."""
-        return bool(_FINAL.search(text, max(0, self.start - 16), self.end))
+    rule: str
 
 
 _FINAL = re.compile(
@@ -165,10 +152,12 @@ _FINAL = re.compile(
 def markers(text: str) -> list[Marker]:
     """Return the markers in a text in plain writing, in their order."""
     lowered = text.lower()
-    found = [
-        Marker(match.start(), match.end(), match[0], language.code)
-        for language in _TABLE
-        if any(stem in lowered for stem in language.stems.split())
-        for match in language.marker.finditer(text)
-    ]
-    return sorted(found, key=lambda marker: (marker.start, marker.end))
+    found: list[Marker] = []
+    for language in _TABLE:
+        if not any(stem in lowered for stem in language.stems.split()):
+            continue
+        for match in language.marker.finditer(text):
+            is_final = _FINAL.search(text, max(0, match.start() - 16), match.end())
+            rule = "final_answer" if is_final else "answer_is"
+            found.append(Marker(match.start(), match.end(), match[0], language.code, rule))
+    return sorted(found)

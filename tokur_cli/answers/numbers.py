@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tokur_cli.answers.units import CURRENCY, CURRENCY_BEFORE, POWERS, SCALES, Unit, scale_of, unit_of
-from tokur_cli.answers.words import NUMBER_WORDS, read_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,6 @@ _NO_WORDS = frozenset(
         "oder ou или 或 或者 または 또는 أو या หรือ"
     ).split()
 )
-_BOUND = re.compile(r"以上|以下|未満|未满|不到|多于|少于|超过|最多|至少|미만|이상|이하|초과|より(?:大き|小さ|多|少な)")
 _LETTER_SCALES = {"K": "thousand", "M": "million", "B": "billion"}
 _APPROXIMATELY = re.compile(r"\s*(?:≈|≃|≅|~=|\\approx|\\simeq)\s*")
 SYMBOLS = re.compile(
@@ -119,8 +117,25 @@ SYMBOLS = re.compile(
 )
 """What makes a formula of the number in front of it: the π of 25π, the x of 3x."""
 
+_SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen".split()
+_SMALL += ["seventeen", "eighteen", "nineteen"]
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_VALUES = {name: n for n, name in enumerate(_SMALL)} | {name: 10 * n for n, name in enumerate(_TENS, 2)}
+_LARGE = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_BELOW = {"half": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourths": 4, "fifth": 5, "fifths": 5}
+_NUMBER_WORDS = frozenset((*_VALUES, *_LARGE, *_BELOW))
+"""Words that make another number of the one in front of them: "one thousand two hundred", "two thirds"."""
+
+_UNDER_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_SMALL[1:10])})\b)?|(?:{'|'.join(_SMALL[::-1])})\b)"
+_SCALES = rf"[ -](?:{'|'.join(_LARGE)})\b"
+_WHOLE = rf"(?:(?:{_UNDER_100}|an?)(?:{_SCALES})+(?:,?(?: and)? {_UNDER_100}(?:{_SCALES})*)*|{_UNDER_100})"
+_FRACTION = "|".join(_BELOW)
+_WORDED = re.compile(
+    rf"(?i)(?:(?P<above>{_UNDER_100}|an?)[ -](?P<below>{_FRACTION})|(?P<half>half(?! a ))"
+    rf"|(?P<whole>{_WHOLE})(?: and (?:a|one) (?P<added>{_FRACTION}))?)(?![A-Za-z])"
+)
 _ORDINAL_BEHIND = re.compile(r"[ -](?:first|second|third|[a-z]+th|past)\b")
-_SPELLED = re.compile(rf"{_SIGN_WORDS}|(?<![A-Za-z-])(?i:{'|'.join(NUMBER_WORDS)}|an?)\b")
+_SPELLED = re.compile(rf"{_SIGN_WORDS}|(?<![A-Za-z-])(?i:{'|'.join(_NUMBER_WORDS)}|an?)\b")
 
 
 def read_number(text: str) -> Number | None:
@@ -159,7 +174,7 @@ def _is_mere_words(text: str, *, is_apart: bool) -> bool:
     as text or behind a unit.
     """
     words = text.lower().replace("^", " ").split()
-    if not _WORDS.fullmatch(text) or _BOUND.search(text) or not NUMBER_WORDS.union(_NO_WORDS).isdisjoint(words):
+    if not _WORDS.fullmatch(text) or not _NUMBER_WORDS.union(_NO_WORDS).isdisjoint(words):
         return False
     return not words[0][0].isascii() or is_apart or (text[0] == " " and len(words[0]) >= 3)
 
@@ -209,12 +224,44 @@ def _in_digits(text: str, match: re.Match[str]) -> Amount | None:
 def _in_words(text: str, start: int) -> Amount | None:
     """Return the amount in English words that stands at ``start``, None where none does or an ordinal."""
     sign = re.match(_SIGN_WORDS, text[start:])
-    found = read_words(text, start + sign.end() if sign else start)
+    found = _read_words(text, start + sign.end() if sign else start)
     if found is None or _ORDINAL_BEHIND.match(text, found[1]) or text[:start].endswith("past "):
         return None
     scale, unit, end = _behind(text, found[1], is_money=False)
     number = Number(-found[0] if sign else found[0], scale, unit)
     return _joined(text, Amount(start, end, text[start:end].strip(), number))
+
+
+def _read_words(text: str, start: int = 0) -> tuple[Fraction, int] | None:
+    """Return the number in words that stands at ``start`` and where it ends, or None where none does.
+
+    Args:
+        text: such as ``four apples``, ``two and a half hours``.
+        start: where the number begins.
+    """
+    number = _WORDED.match(text, start)
+    if number is None:
+        return None
+    if number["half"]:
+        return Fraction(1, 2), number.end()
+    whole, below = number["whole"] or number["above"], number["below"] or number["added"]
+    value = Fraction(_value_of_words(whole))
+    if number["below"]:
+        is_ordinal = value > 1 and not below.lower().endswith("s")  # twenty-third
+        return None if is_ordinal else (value / _BELOW[below.lower()], number.end())
+    return value + (Fraction(1, _BELOW[below.lower()]) if below else 0), number.end()
+
+
+def _value_of_words(words: str) -> int:
+    total = group = 0
+    for word in re.findall("[a-z]+", words.lower()):
+        if word == "hundred":
+            group *= 100
+        elif word in _LARGE:
+            total, group = total + group * _LARGE[word], 0
+        else:
+            group += 1 if word in ("a", "an") else _VALUES.get(word, 0)
+    return total + group
 
 
 def _value(match: re.Match[str], digits: str) -> Fraction | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from tokur_cli.answers.calculations import last_result
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.latex import TEXT_GROUP
 from tokur_cli.answers.markers import ENGLISH, LANGUAGES, language_of
-from tokur_cli.answers.numbers import LETTER, Amount, amounts, read_number
+from tokur_cli.answers.numbers import DIGITS, LETTER, SYMBOLS, Amount, amounts, read_number
+from tokur_cli.answers.units import CURRENCY
 
 SENTENCE_END = re.compile(
     r"(?:\.(?!\s[a-zа-я])|[!?]+(?!(?<=\d!)\s*[-+*/×·÷=]))(?=\s|$|[\"')\]](?:\s|$))(?<!\b(?:Mr|Ms|Dr|No|no)\.)"
@@ -34,13 +34,12 @@ CORRECTION = re.compile(
 """Words that take back what was said before them."""
 
 _SO = re.compile(r"(?i)\b(?:so|thus|therefore|hence|consequently)(?![^\W_])")
-_CAUSE = r"[,;]?\s*(?:\b(?:because|since)\b|因为|因為|由于|由於)"
-_CONTRAST = (
-    r"[,;]?\s*(?:\b(?:rather than|instead of|as opposed to|unlike|out of)\b|,\s+(?:not|no)\b)"
+_ASIDE = re.compile(r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*=[^()]*)\)")
+_BESIDE = re.compile(
+    r"(?i)[,;]?\s*(?:\b(?:because|since)\b|因为|因為|由于|由於)"
+    r"|[,;]?\s*(?:\b(?:rather than|instead of|as opposed to|unlike|out of)\b|,\s+(?:not|no)\b)"
     r"|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
 )
-_ASIDE = re.compile(r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*=[^()]*)\)")
-_BESIDE = re.compile(rf"(?i){_CAUSE}|{_CONTRAST}")
 """Where the reason for an answer begins, or what it is told apart from."""
 
 _RESULT = re.compile(
@@ -90,20 +89,32 @@ _SOLVED = re.compile(
 
 _NAME = re.compile(r"([A-Z][^\d,]*), ")
 _PREDICATE = re.compile(r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?)\s+(?:only |just )?\Z")
-_SUPPOSES = re.compile(r"(?i)\W*(?:let|assume|suppose|given|next|first|to find|recall|if)\b")
 _JOINT = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
 _MORE_BEHIND = re.compile(
     r"\s?[-–—~]\s?(?=\d)|\s?(?:から|至|到|或|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)"
     r"|(?i:\s(?:to|bis|a|à|до|or|oder|o|ou|или|of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
     r"|choose|mod|plus|minus|divided by|multiplied by|to the power of)(?:\s+the)?)\s+[-+]?[$€£¥]?(?:\d|\\frac)"
 )
-"""What stands behind a number that is not all: the 10 of "10-12", "10 of 12", "10 more than 5"."""
+"""What stands behind a number that is not all: the 10 of "10-12", "10 of 12", "10 more than 5"; and before a bound."""
 
-_MORE_BEFORE = re.compile(
-    r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z"
-    r"|(?:\d\s?[a-zA-Z]|(?<![A-Za-z])[a-zA-Z]\s?(?:\^\S+|[-+*/]\s?\w+)|(?<![\w])-\s?[a-zA-Z]|\d+/[a-zA-Z])\s*=\s*\Z"
+_MORE_BEFORE = re.compile(r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z")
+
+# "7 boxes * 9 cookies / box = " in front of what a calculation comes to: amounts, each with a link to the next.
+_TERM = re.compile(
+    rf"(?<![A-Za-z0-9_.)\]}}])(?:[-−]\s?)?(?:\\?[{CURRENCY}]\s?)?"
+    rf"-?(?:{DIGITS}|\\frac\{{\d+\}}\{{\d+\}})"
+    r"(?:\^(?:\d+|\{\d+\})|[²³]|!(?=\s*[-+*/×·=\\])|\s?(?:\\?%|percent\b))?(?:\^(?:\{\\circ\}|\\circ)|°)?"
+    r"|\([-−+*/×÷\d\s.,$%]*\d[-−+*/×÷\d\s.,$%]*\)"
 )
-"""What stands before a number that is no value of anything: the "x >" of "x > 11", the "2x =" of "2x = 11"."""
+_LINK = re.compile(
+    r"(?:(?<=%)|(?<=/\d)|(?<=percent))\sof\s(?:the\s)?|"
+    r"(?:\s?/?\s?(?!(?:because|since|as|so|if|when"
+    r"|where|and|or|but|which|that|is|are|equals?|plus|minus|times|x|X|for|with)\b)"
+    rf"(?:\\text\{{[^{{}}]*\}}|[{LETTER}]+\b\.?)){{0,4}}\s*"
+    r"(?:(?P<equals>=|≈|≃|\\approx\b|\\simeq\b|(?:is\s)?equals?(?:\sto)?\b)|[-−–+*/×·÷^]|[xX](?=\s*[\d(.$€£])|(?=\()"
+    r"|\\(?:times|cdot|div)(?![A-Za-z])"
+    r"|(?:plus|minus|times|divided\sby|multiplied\sby)\b)\s*"
+)
 
 
 def is_prose(text: str) -> bool:
@@ -147,15 +158,15 @@ def main_clause(sentence: str, language: str) -> str:
     return sentence
 
 
-def stated(following: str, *, letters: bool, language: str, worked: str = "", lead: str = "") -> tuple[str, int] | None:
+def stated(following: str, language: str, worked: str, lead: str, *, letters: bool) -> tuple[str, int] | None:
     """Return the answer behind a marker such as "the answer is" and its sentence's end; None where it is none for sure.
 
     Args:
         following: what comes after the marker, in plain writing with decimal points.
-        letters: whether a letter is wanted.
         language: the marker's, as its ISO 639-1 code.
         worked: what comes before the marker, whose last result may tell which of several numbers is meant.
         lead: the marker itself, which may deny what it announces ("La respuesta no es").
+        letters: whether a letter is wanted.
     """
     marks = _LEADING_MARKS.match(following)
     start = marks.end() if marks else 0
@@ -236,10 +247,10 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
     row = LANGUAGES[language]
     main = main_clause(sentence, language)
     found = _readings(main)
-    result = last_result(main)
+    result = _last_result(main)
     if result:
         return _of_calculation(main, found, result)
-    if not found or row.is_unsure(main) or _SUPPOSES.match(main):
+    if not found or row.is_unsure(main):
         return None
     worth = _worked_out(worked)
     whole = [one for one in found if not (_MORE_BEHIND.match(main, one.end) or _MORE_BEFORE.search(main[: one.start]))]
@@ -287,6 +298,42 @@ def _of_calculation(main: str, found: list[Amount], result: tuple[int, int]) -> 
     return number.text if number and number.start <= result[1] else main[slice(*result)].strip()
 
 
+def _last_result(sentence: str) -> tuple[int, int] | None:
+    """Return where the result of a sentence's last calculation stands: the 7 of "he has 3 + 4 = 7 of the 9"."""
+    found = None
+    first = _TERM.search(sentence)
+    while first:
+        result, end = _calculation(sentence, first)
+        goes_on = sentence[: first.start()].rstrip().endswith(("+", "-", "*", "/", "^"))  # 2x + 3 * 4 = 20
+        if result and not goes_on:
+            symbols = SYMBOLS.match(sentence, result.end())
+            found = (result.start(), symbols.end() if symbols else result.end())
+        first = _TERM.search(sentence, end)
+    return found
+
+
+def _calculation(text: str, first: re.Match[str]) -> tuple[re.Match[str] | None, int]:
+    """Return the result of the calculation that begins with a term, None where it is none, and where it ends.
+
+    The result is the last term that stands alone between ``=``: 7 in "3 + 4 = 7 apples", 20 in "20 = 4 * 5".
+    """
+    result, segment, term = first, first, first
+    is_alone, operates, equates = True, False, False
+    following: re.Match[str] | None = first
+    while following:
+        term = following
+        operates = operates or "frac" in term[0] or any(sign in term[0][1:] for sign in "!^+-−*/×÷")
+        link = _LINK.match(text, term.end())
+        following = _TERM.match(text, link.end()) if link else None
+        if following and link and not link["equals"]:
+            is_alone, operates = False, True
+            continue
+        result = segment if is_alone else result
+        if following:
+            segment, is_alone, equates = following, True, True
+    return result if operates and equates else None, term.end()
+
+
 def _sentences(text: str) -> list[str]:
     """Return the sentences of a text, formulas whole, without blank ones."""
     formulas = [math.span() for math in MATH.finditer(text)]
@@ -330,7 +377,7 @@ def _worked_out(text: str) -> Fraction | str | None:
     last: Fraction | str | None = None
     for sentence in re.split(r"\n|(?<=[.!?])\s", text[-2_000:]):
         flat = MATH.sub(lambda math: f" {next(group for group in math.groups() if group is not None)} ", sentence)
-        result = last_result(flat)
+        result = _last_result(flat)
         if result:
             number = read_number(flat[slice(*result)].strip().lstrip("\\"))
             last = number.value * number.scale if number else last

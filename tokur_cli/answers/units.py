@@ -49,7 +49,6 @@ _TABLE: dict[tuple[str, str], str] = {
     ("real", "1"): "r$ reais",
     ("lira", "1"): "₺ lira tl",
     ("zloty", "1"): "zł",
-    ("rupiah", "1"): "rp rupiah",
     ("length", "1/1000"): "mm millimeter millimeters millimetre millimetres 毫米 мм",
     ("length", "1/100"): "cm centimeter centimeters centimetre centimetres centímetros zentimeter 厘米 см センチ",
     ("length", "1"): "m meter meters metre metres metros mètres 米 メートル 미터 метр метра метров",
@@ -74,7 +73,6 @@ _TABLE: dict[tuple[str, str], str] = {
     ("volume", "1"): "l liter liters litre litres litro litros litri 升 リットル 리터 литр литра литров",
     ("angle", "1"): "degree degrees ° grad grados graus gradi degrés 度 도 градус градуса градусов",
     ("radian", "1"): "radian radians rad",
-    ("speed", "1"): "mph",
 }
 
 UNITS: dict[str, Unit] = {
