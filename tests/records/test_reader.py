@@ -35,7 +35,7 @@ FORMS = {
     "zstd of several frames": NOTE + zstd_compress(LINES[:5]) + zstd_compress(LINES[5:]) + NOTE,
 }
 LIMIT = 1000
-TOO_LONG = "is longer than 1,000 bytes: raise --set max_line to read it"
+TOO_LONG = "is longer than 0.001 MB: raise --set max_line to read it"
 
 
 def outcomes(path, **options):

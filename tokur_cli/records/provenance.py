@@ -9,14 +9,13 @@ UNSAID = {"base": None, "base_revision": None, "quantize": None, "backend": "tra
 """What a ``tokur.run`` says only where it is otherwise."""
 
 
-def flat_settings(**groups: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of groups, and of those within them, by names with dots: ``run.prompts.template``."""
-    settings = {}
-    for group, members in groups.items():
-        for name, value in members.items():
-            within = flat_settings(**{name: value}) if isinstance(value, Mapping) else {name: value}
-            settings |= {f"{group}.{key}": one for key, one in within.items()}
-    return settings
+def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, and those within them, by names with dots: ``run.prompts.template``."""
+    flat = {}
+    for name, value in settings.items():
+        within = flat_settings(value) if isinstance(value, Mapping) else None
+        flat |= {name: value} if within is None else {f"{name}.{key}": one for key, one in within.items()}
+    return flat
 
 
 def differences(settings: Mapping[str, Any], others: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:

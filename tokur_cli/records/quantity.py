@@ -11,30 +11,19 @@ Orientation: TypeAlias = Literal["uncertainty", "confidence"]
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number of each token.
+    """A number of each token."""
 
-    Args:
-        name: its key under ``tokur.tokens``, such as ``eu``.
-        label: its name in words, such as ``epistemic uncertainty``.
-        orientation: ``uncertainty`` when high values mean unsure, ``confidence`` when high values mean sure.
-        unit: what it is measured in.
-        aggregate: what several tokens, such as those of a step, are compared by: ``sum`` where each further token can
-            only add uncertainty, as with uncertainties and log-probabilities; ``mean`` where it can only lower it.
-        mean: the score of a whole response that is its mean over the tokens; empty if there is none.
-        sum: the one that is its sum.
-        of_draws: whether it takes draws of the weights.
-        on_demand: whether it is computed only where it, or a score that needs it, is asked for.
-    """
-
-    name: str
-    label: str
+    name: str  # its key under ``tokur.tokens``, such as ``eu``
+    label: str  # its name in words, such as ``epistemic uncertainty``
     orientation: Orientation = "uncertainty"
     unit: str = "nats"
+    # What several tokens, such as those of a step, are compared by: ``sum`` where each further token can only add
+    # uncertainty, as with uncertainties and log-probabilities; ``mean`` where it can only lower it
     aggregate: Literal["sum", "mean"] = "sum"
-    mean: str = ""
-    sum: str = ""
-    of_draws: bool = False
-    on_demand: bool = False
+    mean: str = ""  # the score of a whole response that is its mean over the tokens; empty if there is none
+    sum: str = ""  # the one that is its sum
+    of_draws: bool = False  # whether it takes draws of the weights
+    on_demand: bool = False  # whether it is computed only where it, or a score that needs it, is asked for
 
     @property
     def guide(self) -> str:

@@ -18,7 +18,7 @@ from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.published import published_rows, records_of
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name, is_regular_file, open_input
-from tokur_cli.records.texts import BOM, MAX_LINE, elements, lines, too_long
+from tokur_cli.records.texts import BOM, MAX_LINE, elements, lines
 
 AUTO = "auto"
 # An array, or an object of rows by their numbers, as OpenCompass writes
@@ -99,7 +99,11 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
             rows = lines(stream, source, max_line)
         for name, line, text in rows:
             try:
-                yield RecordError(too_long(max_line), name, line) if text is None else Record.parse(text, name, line)
+                if text is None:
+                    raise RecordError(
+                        f"is longer than {max_line / 1e6:g} MB: raise --set max_line to read it", name, line
+                    )
+                yield Record.parse(text, name, line)
             except RecordError as error:
                 hint = _hint(text or b"") if (name, line) == (source, 1) else ""
                 yield RecordError(error.message + hint, name, line)

@@ -27,18 +27,12 @@ class Record:
 
     Fields that nothing sets keep their values and their order. Whatever reads a field raises a RecordError, with the
     record's place, where the field is not what it must be.
-
-    Attributes:
-        fields: the values by name. Read it; change fields with :meth:`set`.
-        source: the file's name as the user gave it, ``<stdin>`` for standard input.
-        line: the line's number in that file, from 1.
-        size: how long the text is that it was read from, in bytes.
     """
 
-    fields: dict[str, Any]
-    source: str | None = None
-    line: int | None = None
-    size: int = 0
+    fields: dict[str, Any]  # the values by name; read it, and change fields with ``set``
+    source: str | None = None  # the file's name as the user gave it, ``<stdin>`` for standard input
+    line: int | None = None  # the line's number in that file, from 1
+    size: int = 0  # how long the text is that it was read from, in bytes
 
     def __post_init__(self) -> None:
         if not isinstance(self.fields, dict):

@@ -21,12 +21,6 @@ _IN_STRING = re.compile(rb'\\.|"', re.DOTALL)
 _BEFORE = re.compile(rb'\s*(?:"((?:[^"\\]|\\.){0,999})"\s*:\s*)?', re.DOTALL)
 
 
-def too_long(longest: int) -> str:
-    """Return the message for a text of more bytes than that."""
-    size = f"{longest / 1e6:g} MB" if longest >= 1_000_000 else f"{longest:,} bytes"
-    return f"is longer than {size}: raise --set max_line to read it"
-
-
 def lines(stream: io.BufferedReader, name: str, longest: int = MAX_LINE) -> Texts:
     r"""Yield the lines that are not blank, split at ``\n`` and at nothing else, with memory for one.
 

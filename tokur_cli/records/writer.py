@@ -26,36 +26,22 @@ SettingsOf = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Continuation:
-    """What the records of an output that is continued are told by.
+    """What the records of an output that is continued are told by."""
 
-    Attributes:
-        settings: the settings with which this run writes a record, by the ``tokur`` object that it comes with.
-        settings_of: the settings that a ``tokur`` object was written with, which must be the same.
-        identity: what an output record and the input record it was made from have in common; by default all values
-            but ``tokur``.
-    """
-
-    settings: SettingsOf = lambda tokur: {}
-    settings_of: SettingsOf = lambda tokur: {}
-    identity: Callable[[Record], object] = Record.identity
+    settings: SettingsOf = lambda tokur: {}  # with which this run writes a record that comes with this ``tokur`` object
+    settings_of: SettingsOf = lambda tokur: {}  # with which a ``tokur`` object was written; they must be the same
+    identity: Callable[[Record], object] = Record.identity  # what a record and the one it was made from have in common
 
     def check(self, written: Record, given: Record) -> None:
         """Refuse a record that was written with other settings than this run would write it with."""
-        try:
-            then, now = self.settings_of(written.tokur), self.settings(given.tokur)
-        except RecordError as error:
-            raise TokurError(str(error)) from None
-        made, here = (flat_settings(run=json.loads(encode_value(settings))) for settings in (then, now))
+        then, now = self.settings_of(written.tokur), self.settings(given.tokur)
+        made, here = (flat_settings(json.loads(encode_value(settings))) for settings in (then, now))
         different = list(differences(made, here))
         if different:  # another digest is named first, since others follow from it
             name, *values = min(different, key=lambda found: not found[0].endswith("_digest"))
-            of = name.removeprefix("run.")
-            was, has = (f"no {of}" if each is None else f"{of} {encode_value(each).decode()}" for each in values)
-            place = f"{written.source}:{written.line}"
-            raise TokurError(
-                f"{place}: was written with {was}, but this run has {has}: resume with the same settings, or write to "
-                "another file"
-            )
+            was, has = (f"no {name}" if each is None else f"{name} {encode_value(each).decode()}" for each in values)
+            advice = "resume with the same settings, or write to another file"
+            raise TokurError(f"{written.error(f'was written with {was}, but this run has {has}')}: {advice}")
 
 
 @contextmanager
@@ -93,19 +79,19 @@ def open_output(
         else:
             with naming(path):
                 file = stack.enter_context(open(path, "ab", buffering=0))
-            is_kept = os.path.isfile(path)
-            if is_kept:
+            there = None
+            if os.path.isfile(path):
                 _lock(file, path)
-            check_target(path, force=force, resume=resume)  # now that no other run can write it any more
-            there = _written(path) if is_kept and resume else iter(())
-            writer = RecordWriter(file, path, there if is_kept else None, resuming)
+                check_target(path, force=force, resume=resume)  # now that no other run can write it any more
+                there = _written(path) if resume else iter(())
+            writer = RecordWriter(file, path, there, resuming)
         try:
             yield writer
         except KeyboardInterrupt as error:
             if resume is not None and writer.count:
-                is_file = writer.name == path
                 kept = f"{path} keeps what is done: go on with --resume"
-                error.args = (kept if is_file else "with -o FILE, --resume goes on where a run was cut off",)
+                without = "with -o FILE, --resume goes on where a run was cut off"
+                error.args = (without if writer.name == STANDARD_OUTPUT else kept,)
             raise
         with naming(writer.name):
             writer.settle()

@@ -124,7 +124,7 @@ class Columns:
         question = self.questions.of(record) if self.wanted.answers else self.questions.known(record)
         number = self._count if question is None else self.numbers.setdefault(question.key, self._count)
         if not self._count:
-            self.settings = flat_settings(**{of: record.settings(of) for of in ("generation", "run")})
+            self.settings = flat_settings({of: record.settings(of) for of in ("generation", "run")})
         self._count += number == self._count
         for labelled, values in rows:
             self.label.append(labelled.label)
