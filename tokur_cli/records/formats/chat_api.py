@@ -47,19 +47,16 @@ def _layout(body: Body) -> Callable[[Body], Body] | None:
         case {"candidates": [{"content": dict()}, *_]}:
             return _of_gemini
         case {"message": dict(), "done": _, "model": _}:  # of Ollama
-            paths = ["message.content", "done_reason", "logprobs", "", "message.thinking"]
+            at = ["message.content", "done_reason", "logprobs", "", "message.thinking"]
         case {"completion_probabilities": _, "content": str()}:  # of llama.cpp
-            paths = ["content", "stop_type", "completion_probabilities"]
+            at = ["content", "stop_type", "completion_probabilities"]
         case {"meta_info": dict(), "text": str()}:  # of SGLang
-            paths = [
-                "text",
-                *(f"meta_info.{name}" for name in ("finish_reason", "output_token_logprobs", "output_top_logprobs")),
-            ]
+            at = ["text", "meta_info.finish_reason", "meta_info.output_token_logprobs", "meta_info.output_top_logprobs"]
         case {"details": dict(), "generated_text": str()}:  # of Hugging Face's Text Generation Inference
-            paths = ["generated_text", "details.finish_reason", "details.tokens", "details.top_tokens"]
+            at = ["generated_text", "details.finish_reason", "details.tokens", "details.top_tokens"]
         case _:
             return None
-    return partial(_of_one_text, paths)
+    return partial(_of_one_text, at)
 
 
 def _completion(text: Any, reason: Any, tokens: Any = None, model: Any = None, **message: Any) -> Body:
@@ -98,7 +95,7 @@ def _tokens(listed: Any, tops: Any = None) -> list[dict[str, Any]]:
 
 
 def _of_one_text(paths: list[str], body: Body) -> Body:
-    """Text, finish reason, tokens, the likeliest ones and reasoning at these paths."""
+    """Text, finish reason, tokens, the likeliest ones and reasoning at these paths; the last two may be missing."""
     text, reason, listed, tops, reasoning = (find_value(body, path) for path in [*paths, "", ""][:5])
     if not reason:  # of llama.cpp before December 2024
         reason = next((name for name in ("limit", "word", "eos") if body.get(f"stopped_{name}")), None)
@@ -308,20 +305,15 @@ def _unwrapped(fields: Fields) -> tuple[str, Body]:
 def _answer(row: Record) -> tuple[str, Body]:
     """Return the same of an answer that did not fail, in the form of a chat completion or a completion."""
     place, body = _unwrapped(row.fields)
-    status = row.fields["response"].get("status_code", 200) if place else 200
-    error = row.get("error") or body.get("error")
-    if status != 200 or (error and not body.get("choices")):
-        code = f" with status {status}" if status != 200 else ""
-        raise row.error(f"the request failed{code}: {_reason(error or body)}")
+    status, error = find_value(row.fields, "response.status_code"), row.get("error") or body.get("error")
+    code = "" if status in (None, 200) else f" with status {status}"
+    if code or (error and not body.get("choices")):
+        said = error or body
+        while isinstance(said, dict):
+            said = said.get("error") or said.get("message") or json.dumps(said)
+        raise row.error(f"the request failed{code}: {said}")
     converted = _layout(body)
     return place, body if converted is None else converted(body)
-
-
-def _reason(error: Any) -> str:
-    """Return the message in an error as the services write it."""
-    if isinstance(error, dict):
-        return _reason(error.get("error") or error.get("message") or json.dumps(error))
-    return str(error)
 
 
 def _is_answer(fields: Fields) -> bool:

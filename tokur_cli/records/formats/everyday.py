@@ -139,9 +139,9 @@ def complete(record: Record) -> Record:
         if found := next((reference for reference in references if reference is not None), None):
             record.set("reference", found)
     if is_answered and record.tokur.get("model") is None:
-        models = [fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name]]
-        if models:
-            record.set("tokur", {"schema": SCHEMA, **record.tokur, "model": models[0]})
+        models = (fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name])
+        if model := next(models, None):
+            record.set("tokur", {"schema": SCHEMA, **record.tokur, "model": model})
     return record
 
 

@@ -83,12 +83,7 @@ def _last_boxed(record: Record) -> str:
     raise record.error('is no math row: it has no "answer", and its "solution" no complete \\boxed{…}')
 
 
-def _is_of_gym(fields: Fields) -> bool:
-    made_by = [find_value(fields, f"metadata.{name}") for name in ("source_dataset", "source_index")]
-    return None not in made_by and has("question", "answer", but=["reference"])(fields)
-
-
-@row_format(_is_of_gym)
+@row_format(has("question", "answer", "metadata.source_dataset", "metadata.source_index", but=["reference"]))
 def reasoning_gym(record: Record) -> Record:
     """Read Reasoning Gym: question, answer, which the task's own rule compares, metadata with source_dataset."""
     return with_fields(record, question=record.text("question"), reference=record.fields["answer"])
@@ -196,7 +191,7 @@ def _turns(turns: list[dict[str, Any]], role: str, content: str) -> list[dict[st
     return [{"role": _ROLES[turn[role]], "content": turn[content]} for turn in turns]
 
 
-@row_format(lambda fields: find_value(fields, "conversations.0.from") is not None)
+@row_format(has("conversations.0.from"))
 def sharegpt(record: Record) -> Record:
     """Read ShareGPT: conversations of from (human, gpt, system) and value; a last turn of gpt is the response."""
     system = record.get("system")
