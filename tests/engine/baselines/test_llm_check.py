@@ -46,8 +46,8 @@ def expected(model, response, layer):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("batch_tokens", [1, 1000])
-def test_llm_check_features_are_those_of_everything_that_transformers_gives_out(family, batch_tokens):
-    found = LayerView(tiny_model(family), 1, batch_tokens).llm_check_features(responses(), INSIDE)
+def test_features_are_those_of_everything_that_transformers_gives_out(family, batch_tokens):
+    found = LayerView(tiny_model(family), 1, batch_tokens).features(responses(), INSIDE)
     for response, features in zip(responses(), found, strict=True):
         assert len(features["hidden_eigenvalues"]) == len(response.response_ids)
         oracle = expected(tiny_model(family).double(), response, 1)
@@ -55,18 +55,18 @@ def test_llm_check_features_are_those_of_everything_that_transformers_gives_out(
 
 
 @pytest.mark.parametrize("family", ["mistral", "gemma3"])
-def test_llm_check_features_of_windowed_attention(family):
+def test_features_of_windowed_attention(family):
     model = tiny_model(family, sliding_window=6)
-    (features, *_) = LayerView(model, 1, 1000).llm_check_features(responses(((20, 15),)), INSIDE)
+    (features, *_) = LayerView(model, 1, 1000).features(responses(((20, 15),)), INSIDE)
     oracle = expected(tiny_model(family, sliding_window=6).double(), *responses(((20, 15),)), 1)
     assert compute_scores(SCORES, features) == pytest.approx(oracle, rel=2e-4, abs=2e-4)
 
 
-def test_last_states_of_a_layer_that_puts_out_a_list():
+def test_features_of_a_layer_that_puts_out_a_list():
     model, ids = more("openai-gpt"), [1, 2, 3]
-    (state,) = LayerView(model, 1, 100).last_states([ids])
+    (features,) = LayerView(model, 1, 100).features([TokenizedResponse(ids[:1], ids[1:])], ["last_state"])
     expected = model(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states[1]
-    assert state == pytest.approx(expected[0, -1].detach().numpy(), abs=1e-5)
+    assert features["last_state"] == pytest.approx(expected[0, -1].detach().numpy(), abs=1e-5)
 
 
 def test_layer_view_layer_is_chosen_and_is_the_middle_one_by_default():
@@ -74,7 +74,7 @@ def test_layer_view_layer_is_chosen_and_is_the_middle_one_by_default():
     assert LayerView(model, None, 100).layer == 2
     numbers = {}
     for layer in (1, 3, 4):
-        (features,) = LayerView(model, layer, 100).llm_check_features(responses()[:1], INSIDE)
+        (features,) = LayerView(model, layer, 100).features(responses()[:1], INSIDE)
         numbers[layer] = compute_scores(SCORES, features)
         oracle = expected(tiny_model(num_hidden_layers=5).double(), responses()[0], layer)
         assert numbers[layer] == pytest.approx(oracle, rel=2e-4, abs=2e-4)
@@ -83,28 +83,28 @@ def test_layer_view_layer_is_chosen_and_is_the_middle_one_by_default():
         LayerView(model, 6, 100)
 
 
-def test_llm_check_features_leave_the_model_as_it_was():
+def test_features_leave_the_model_as_it_was():
     model = tiny_model()
     ids = torch.tensor([responses()[2].prompt_ids])
     before, attention = model(input_ids=ids).logits, model.config._attn_implementation
-    LayerView(model, 1, 100).llm_check_features(responses(), INSIDE)
+    LayerView(model, 1, 100).features(responses(), INSIDE)
     assert model.config._attn_implementation == attention == "sdpa"
     assert torch.equal(model(input_ids=ids).logits, before)
     assert not any(module._forward_hooks for module in model.modules())
 
 
-def test_llm_check_features_of_a_layer_that_hides_its_attention_is_refused_and_the_rest_still_found(monkeypatch):
+def test_features_of_a_layer_that_hides_its_attention_is_refused_and_the_rest_still_found(monkeypatch):
     model = tiny_model()
     monkeypatch.setattr(type(model), "set_attn_implementation", lambda *_: None)  # as families do that have one only
     with pytest.raises(UsageError, match="does not show its attention"):
-        LayerView(model, 1, 100).llm_check_features(responses(), INSIDE)
-    (features, *_) = LayerView(model, 1, 100).llm_check_features(responses(), ["hidden_eigenvalues"])
+        LayerView(model, 1, 100).features(responses(), INSIDE)
+    (features, *_) = LayerView(model, 1, 100).features(responses(), ["hidden_eigenvalues"])
     assert list(features) == ["hidden_eigenvalues"]
 
 
-def test_llm_check_features_of_states_beyond_the_numbers_of_the_dtype_have_no_eigenvalues():
+def test_features_of_states_beyond_the_numbers_of_the_dtype_have_no_eigenvalues():
     model = tiny_model()
     with torch.no_grad():
         model.model.embed_tokens.weight[7] = torch.inf
-    (features,) = LayerView(model, 1, 100).llm_check_features([TokenizedResponse([3], [7, 5])], ["hidden_eigenvalues"])
+    (features,) = LayerView(model, 1, 100).features([TokenizedResponse([3], [7, 5])], ["hidden_eigenvalues"])
     assert np.isnan(features["hidden_eigenvalues"]).all()

@@ -2,7 +2,8 @@ import pytest
 
 from tests.engine.baselines.plain import by_hand, byte
 from tests.tiny import tiny_model, tiny_tokenizer
-from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE, YES_OR_NO, YesNoQuestion, find_verbalizers
+from tokur_cli.engine.baselines.layers import TextPasses
+from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE, YES_OR_NO, ask, find_verbalizers
 from tokur_cli.records.errors import TokurError
 
 PROMPTS = ["Is it true?", "x", "Question: what is 2 + 2?\nProposed Answer: 5"]
@@ -12,8 +13,8 @@ PROMPTS = ["Is it true?", "x", "Question: what is 2 + 2?\nProposed Answer: 5"]
 @pytest.mark.parametrize("batch_tokens", [1, 10_000])
 def test_ask_gives_the_probability_of_plain_forward_passes(family, batch_tokens):
     model = tiny_model(family).double()
-    question = YesNoQuestion(model, find_verbalizers(tiny_tokenizer(), TRUE_OR_FALSE), batch_tokens)
-    answers = question.ask([byte(prompt) for prompt in PROMPTS])
+    forms = find_verbalizers(tiny_tokenizer(), TRUE_OR_FALSE)
+    answers = ask(TextPasses(model, batch_tokens), forms, [byte(prompt) for prompt in PROMPTS])
     assert answers == pytest.approx([by_hand(model, prompt) for prompt in PROMPTS], abs=1e-6)
     assert len({round(answer, 4) for answer in answers}) == len(PROMPTS)
 

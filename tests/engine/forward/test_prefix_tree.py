@@ -275,9 +275,10 @@ def test_rescaling_keeps_responses_within_the_length_apart_from_those_beyond_it(
 def test_rescaling_keeps_hidden_states_apart():
     sequences = [ids(size, size) for size in (64, 200, 20, 65)]
     view = LayerView(tiny_model("llama", **LONG), 1, 10**4)
-    for tokens, state in zip(sequences, view.last_states(sequences), strict=True):
+    found = view.features([TokenizedResponse(tokens[:1], tokens[1:]) for tokens in sequences], ["last_state"])
+    for tokens, features in zip(sequences, found, strict=True):
         _, states = alone(tokens, **LONG)
-        np.testing.assert_allclose(state, states[1][0, -1].numpy(), atol=1e-4)
+        np.testing.assert_allclose(features["last_state"], states[1][0, -1].numpy(), atol=1e-4)
 
 
 @pytest.mark.parametrize("fields", [DYNAMIC, LONG])

@@ -84,7 +84,7 @@ def _p_true(session: Session) -> Gather:
 
     def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features]:
         questions = [question_about(each.record, P_TRUE, session.tokenizer) for each in responses]
-        answers = yes_no.ask([asked_ids("p_true", question, session.tokenizer) for question in questions])
+        answers = yes_no([asked_ids("p_true", question, session.tokenizer) for question in questions])
         return [{"p_true": np.float64(answer)} for answer in answers]
 
     return gather
@@ -98,7 +98,7 @@ def _llm_check(view: LayerView, wanted: Collection[str], context_length: int | N
         # The scoring needs no place for the last token, which predicts nothing that is asked for
         if context_length is not None and max(each.length for each in tokens) + 1 > context_length:
             raise TokurError("llm_check: the model's context has no room for the response's last token")
-        return view.llm_check_features(tokens, wanted)
+        return view.features(tokens, wanted)
 
     return gather
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,8 +15,8 @@ from tokur_cli.commands.baselines.questions import JUDGE, asked_ids
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.encoders import DEFAULT_ENTAILMENT_MODEL, Comparison, load_entailment, load_similarity
-from tokur_cli.engine.baselines.layers import LayerView
-from tokur_cli.engine.baselines.yes_no import YES_OR_NO, YesNoQuestion, find_verbalizers
+from tokur_cli.engine.baselines.layers import LayerView, TextPasses
+from tokur_cli.engine.baselines.yes_no import YES_OR_NO, ask, find_verbalizers
 from tokur_cli.engine.model.embedded import DEFAULT_SIMILARITY_MODEL
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
@@ -39,7 +39,7 @@ def judge(session: Session) -> Callable[[Sequence[TextSet]], list[Entails]]:
         asked = [(one.question, *pair) for one in sets for pair in itertools.permutations(dict.fromkeys(one.texts), 2)]
         pairs = list(dict.fromkeys(asked))
         forms = [JUDGE.format(question=question, first=first, second=second) for question, first, second in pairs]
-        answers = yes_no.ask([asked_ids("judge", form, session.tokenizer) for form in forms])
+        answers = yes_no([asked_ids("judge", form, session.tokenizer) for form in forms])
         said = {pair: answer > 0.5 for pair, answer in zip(pairs, answers, strict=True)}
         return [
             np.array([[said.get((one.question, first, second), True) for second in one.texts] for first in one.texts])
@@ -49,9 +49,10 @@ def judge(session: Session) -> Callable[[Sequence[TextSet]], list[Entails]]:
     return entails
 
 
-def yes_no_question(session: Session, forms: Sequence[tuple[str, str]]) -> YesNoQuestion:
-    """Return what asks a session's model for one of two answers."""
-    return YesNoQuestion(session.model.model, find_verbalizers(session.model.tokenizer, forms), session.batch_tokens)
+def yes_no_question(session: Session, forms: Sequence[tuple[str, str]]) -> Callable[[Sequence[list[int]]], list[float]]:
+    """Return what asks a session's model for one of two answers after each prompt, see ``ask``."""
+    passes = TextPasses(session.model.model, session.batch_tokens)
+    return partial(ask, passes, find_verbalizers(session.model.tokenizer, forms))
 
 
 class SetComparison:
@@ -134,18 +135,17 @@ class SetComparison:
 
     def _last_states(self, sets: Sequence[TextSet]) -> list[npt.NDArray[np.float32]]:
         """Return the states (K, d) at the last token of each text."""
-        sequences = [self._up_to_last_token(tokens) for one in sets for tokens in one.tokens]
-        states = iter(self._layer.last_states(sequences))
-        return [np.stack([next(states) for _ in one.tokens]) for one in sets]
+        texts = [self._without_end(tokens) for one in sets for tokens in one.tokens]
+        found = iter(self._layer.features(texts, ["last_state"]))
+        return [np.stack([next(found)["last_state"] for _ in one.tokens]) for one in sets]
 
-    def _up_to_last_token(self, tokens: TokenizedResponse) -> list[int]:
-        """Return the ids of a prompt and a text without the token that ended it."""
-        model, ids = self._session.model, list(tokens.response_ids)
-        ended = len(ids) > 1 and ids[-1] in model.end_ids
-        sequence = [*tokens.prompt_ids, *(ids[:-1] if ended else ids)]
-        if model.context_length is not None and len(sequence) > model.context_length:
+    def _without_end(self, tokens: TokenizedResponse) -> TokenizedResponse:
+        """Return a prompt and a text without the token that ended it."""
+        model, ids = self._session.model, tokens.response_ids
+        text = TokenizedResponse(tokens.prompt_ids, ids[:-1] if len(ids) > 1 and ids[-1] in model.end_ids else ids)
+        if model.context_length is not None and text.length + 1 > model.context_length:
             raise TokurError("inside: the model's context has no room for the last token of a text")
-        return sequence
+        return text
 
 
 def _likelihoods(one: TextSet) -> Features:

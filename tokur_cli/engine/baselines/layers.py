@@ -1,7 +1,4 @@
-"""Whole texts through a model under the mean weights, and what one of its layers puts out.
-
-LLM-Check (Sriramanan et al. 2024) looks at a response from the inside: attention, states and logits of its tokens.
-"""
+"""Whole texts through a model under the mean weights, and what one of its layers puts out."""
 
 from __future__ import annotations
 
@@ -23,10 +20,10 @@ from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError, UsageError
 
 Result = TypeVar("Result")
-State = npt.NDArray[np.float32]
-Inside = dict[str, npt.NDArray[np.floating]]
+Features = dict[str, npt.NDArray[np.floating]]
 
 INSIDE = ("attention_log_diagonal", "hidden_eigenvalues", "top_entropy")
+"""What LLM-Check (Sriramanan et al. 2024) sees of a response from the inside."""
 TOP_LOGITS = 50
 _BLOCK = 64  # states whose logits are held at once
 
@@ -98,29 +95,15 @@ class LayerView(TextPasses):
             raise UsageError(f"there is no layer {layer}: the model has {count}")
         self._module: nn.Module = layers[self.layer - 1]
 
-    def last_states(self, sequences: Sequence[Sequence[int]]) -> list[State]:
-        """Return the state (d,) at the end of each sequence of token ids.
-
-        Raises:
-            TokurError: memory does not suffice for one of them.
-        """
-
-        def compute(batch: Sequence[int]) -> list[State]:
-            with self._hidden_states() as states:
-                self.run([sequences[index] for index in batch])
-            ends = [len(sequences[index]) - 1 for index in batch]
-            return [states[0][row, end].float().cpu().numpy() for row, end in enumerate(ends)]
-
-        return self.compute(sequences, compute)
-
-    def llm_check_features(self, responses: Sequence[TokenizedResponse], wanted: Collection[str]) -> list[Inside]:
-        """Return what is wanted of each response.
+    def features(self, responses: Sequence[TokenizedResponse], wanted: Collection[str]) -> list[Features]:
+        """Return what is wanted of each response, by name.
 
         attention_log_diagonal  (H,): mean over the response's tokens of log a_tt, a head's attention from a token to
                                 itself, among all tokens up to it
         hidden_eigenvalues      (T,): eigenvalues of Z J Zᵀ, J = I − 11ᵀ/d: the Gram matrix of the response's hidden
                                 states Z (T, d), each centred over its d features
         top_entropy             (T,): entropy of softmax over the 50 largest logits that predict a token, nats
+        last_state              (d,): hidden state at the response's last token, float32
 
         Raises:
             UsageError: the layer does not show its attention.
@@ -128,8 +111,8 @@ class LayerView(TextPasses):
         """
         sequences = [[*response.prompt_ids, *response.response_ids] for response in responses]
 
-        def compute(batch: Sequence[int]) -> list[Inside]:
-            results: list[Inside] = [{} for _ in batch]
+        def compute(batch: Sequence[int]) -> list[Features]:
+            results: list[Features] = [{} for _ in batch]
             with ExitStack() as stack:
                 states = stack.enter_context(self._hidden_states())
                 if "attention_log_diagonal" in wanted:
@@ -142,6 +125,8 @@ class LayerView(TextPasses):
                     results[row]["attention_log_diagonal"] = to_itself.mean(-1).cpu().numpy()
                 if "hidden_eigenvalues" in wanted:
                     results[row]["hidden_eigenvalues"] = _eigenvalues(states[0][row, start:end]).cpu().numpy()
+                if "last_state" in wanted:
+                    results[row]["last_state"] = states[0][row, end - 1].float().cpu().numpy()
                 if "top_entropy" in wanted:
                     # The logits that predict a token stand one position before it; LLM-Check's code takes its own
                     before = outputs["last_hidden_state"][row, start - 1 : end - 1]
@@ -171,10 +156,10 @@ class LayerView(TextPasses):
         diagonals: list[Tensor] = []
 
         def keep(_module: nn.Module, _arguments: object, output: object) -> None:
-            items = output if isinstance(output, tuple) else ()
-            tensors = (item for item in items if isinstance(item, Tensor) and item.ndim == 4)
-            weights = (item for item in tensors if item.shape[-1] == item.shape[-2])  # not keys or values
-            diagonals.extend(item.diagonal(dim1=-2, dim2=-1).float() for item in weights)
+            for item in output if isinstance(output, tuple) else ():
+                # Keys and values have as many dimensions
+                if isinstance(item, Tensor) and item.ndim == 4 and item.shape[-1] == item.shape[-2]:
+                    diagonals.append(item.diagonal(dim1=-2, dim2=-1).float())
 
         with ExitStack() as stack:
             for each in self._module.modules():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from tokur_cli.engine.baselines.layers import TextPasses
 from tokur_cli.records.errors import TokurError
@@ -14,8 +14,6 @@ from tokur_cli.records.errors import TokurError
 TRUE_OR_FALSE = (("True", "False"), ("true", "false"), ("TRUE", "FALSE"), ("(A)", "(B)"), ("A", "B"))
 YES_OR_NO = (("Yes", "No"), ("yes", "no"), ("YES", "NO"))
 """The forms that two answers may take, with or without a space before them."""
-
-
 Verbalizer = tuple[tuple[int, ...], tuple[int, ...]]
 """A form of two answers: the ids of each up to the token at which they differ, the last of both."""
 
@@ -46,62 +44,49 @@ def find_verbalizers(tokenizer: PreTrainedTokenizerBase, forms: Sequence[tuple[s
     return list(found)
 
 
-class YesNoQuestion(TextPasses):
-    """Asks questions with two possible answers.
+def ask(passes: TextPasses, verbalizers: Sequence[Verbalizer], prompts: Sequence[Sequence[int]]) -> list[float]:
+    """Return the probability of the first of two answers after each prompt, under the mean weights.
 
         p = Σ_f p(first_f) / Σ_f (p(first_f) + p(second_f))
 
-    over all forms f of the answers, under the mean weights, the softmax in float32.
+    over all forms f of the answers, the softmax in float32.
 
     Args:
-        model: the model, in evaluation mode.
+        passes: of the model.
         verbalizers: the forms of the answers.
-        batch_tokens: positions in a batch; halved for good when memory does not suffice.
+        prompts: at least one token id each.
+
+    Raises:
+        TokurError: memory does not suffice for a prompt.
     """
+    # A sequence that goes on with "(" serves the forms that begin so and those that do not
+    shared = {first[:-1] for first, _ in verbalizers}
+    endings = sorted(one for one in shared if not any(one != other and other[: len(one)] == one for other in shared))
+    sequences = [[*prompt, *ending] for prompt in prompts for ending in endings]
+    ids = sorted({index for form in verbalizers for answer in form for index in answer})
 
-    def __init__(self, model: PreTrainedModel, verbalizers: Sequence[Verbalizer], batch_tokens: int) -> None:
-        super().__init__(model, batch_tokens)
-        # A sequence that goes on with "(" serves the forms that begin so and those that do not
-        shared = {first[:-1] for first, _ in verbalizers}
-        self._endings = sorted(
-            one for one in shared if not any(one != other and other[: len(one)] == one for other in shared)
-        )
-        self._forms: list[tuple[int, Verbalizer]] = []  # with the place of the ending that serves them
-        for form in verbalizers:
-            before = form[0][:-1]
-            places = (place for place, ending in enumerate(self._endings) if ending[: len(before)] == before)
-            self._forms.append((next(places), form))
-        self._forms.sort(key=lambda served: served[0])
-        self._ids = sorted({index for form in verbalizers for answer in form for index in answer})
+    def place_of(form: Verbalizer) -> int:
+        """Return which ending serves a form."""
+        before = form[0][:-1]
+        return next(place for place, ending in enumerate(endings) if ending[: len(before)] == before)
 
-    def ask(self, prompts: Sequence[Sequence[int]]) -> list[float]:
-        """Return p of the first answer after each prompt.
+    def compute(batch: Sequence[int]) -> Sequence[Tensor]:
+        """Return log p of ``ids`` at each sequence's prompt's end and after each token of its ending, (n, ids)."""
+        outputs = passes.run([sequences[index] for index in batch])
+        counts = [1 + len(endings[index % len(endings)]) for index in batch]
+        ends = [len(sequences[index]) for index in batch]
+        hidden = outputs["last_hidden_state"]
+        states = torch.cat([hidden[row, ends[row] - count : ends[row]] for row, count in enumerate(counts)])
+        log_p = passes.of_logits(outputs, states, lambda logits: logits.log_softmax(-1)[:, ids])
+        return log_p.cpu().double().split(counts)
 
-        Args:
-            prompts: at least one token id each.
+    def log_p_of(answer: tuple[int, ...], log_p: Tensor) -> float:
+        return sum(float(log_p[step, ids.index(index)]) for step, index in enumerate(answer))
 
-        Raises:
-            TokurError: memory does not suffice for a prompt.
-        """
-        endings = self._endings
-        sequences = [[*prompt, *ending] for prompt in prompts for ending in endings]
-
-        def compute(batch: Sequence[int]) -> Sequence[Tensor]:
-            """Return log p of ``_ids`` at each sequence's prompt's end and after each token of its ending, (n, ids)."""
-            outputs = self.run([sequences[index] for index in batch])
-            counts = [1 + len(endings[index % len(endings)]) for index in batch]
-            ends = [len(sequences[index]) for index in batch]
-            hidden = outputs["last_hidden_state"]
-            states = torch.cat([hidden[row, ends[row] - count : ends[row]] for row, count in enumerate(counts)])
-            log_p = self.of_logits(outputs, states, lambda logits: logits.log_softmax(-1)[:, self._ids])
-            return log_p.cpu().double().split(counts)
-
-        found = self.compute(sequences, compute)
-        answers = []
-        for first in range(0, len(found), len(endings)):
-            log_p = [[self._log_p(answer, found[first + place]) for answer in form] for place, form in self._forms]
-            answers.append(float(torch.tensor(log_p, dtype=torch.float64).logsumexp(0).softmax(0)[0]))
-        return answers
-
-    def _log_p(self, answer: tuple[int, ...], rows: Tensor) -> float:
-        return sum(float(rows[step, self._ids.index(index)]) for step, index in enumerate(answer))
+    found = passes.compute(sequences, compute)
+    answers = []
+    for first in range(0, len(found), len(endings)):
+        rows = [(form, found[first + place_of(form)]) for form in sorted(verbalizers, key=place_of)]
+        log_p = torch.tensor([[log_p_of(answer, row) for answer in form] for form, row in rows], dtype=torch.float64)
+        answers.append(float(log_p.logsumexp(0).softmax(0)[0]))
+    return answers
