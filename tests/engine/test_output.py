@@ -6,7 +6,7 @@ import sys
 
 BEGINNING = """
 import os, subprocess, sys
-from tokur_cli.engine.output import Silenced
+from tokur_cli.engine.output import silencer
 
 def chatter():
     print("from Python")
@@ -15,7 +15,7 @@ def chatter():
     os.write(2, b"native error\\n")
     subprocess.run([sys.executable, "-c", "print('a process')"], check=True)
 
-silenced = Silenced("vLLM", lambda text: print(text, file=sys.stderr, flush=True))
+silenced = silencer("vLLM", lambda text: print(text, file=sys.stderr, flush=True))
 """
 LINES = ["from Python", "a warning", "native code", "native error", "a process"]
 

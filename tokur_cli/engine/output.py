@@ -7,13 +7,15 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, partial
+from typing import IO
 
 _SHOWN_BYTES = 4000  # of what was printed, where it failed
 
 
-class Silenced:
-    """Keeps standard output and standard error, as file descriptors, in a file while the library works.
+def silencer(name: str, tell: Callable[[str], None]) -> Callable[[], AbstractContextManager[None]]:
+    """Return what keeps standard output and standard error, as file descriptors, in a file while a library works.
 
     Processes that the library starts there inherit the file for good, and what is printed while this process ends goes
     there, too. With TOKUR_DEBUG=1 everything goes to standard error at once.
@@ -22,42 +24,33 @@ class Silenced:
         name: the library's name for people.
         tell: takes the end of what was printed where the library fails.
     """
-
-    def __init__(self, name: str, tell: Callable[[str], None]) -> None:
-        self.name, self.tell = name, tell
-        debug = os.environ.get("TOKUR_DEBUG") == "1"
-        self._kept = None if debug else tempfile.TemporaryFile("a+b")  # noqa: SIM115 - open as long as the library
-        self._to_the_end = debug
+    if os.environ.get("TOKUR_DEBUG") == "1":
+        return partial(redirected, 1, 2)
+    kept = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - open as long as the library
+    register_once = cache(atexit.register)
 
     @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Keep what is printed within; where that fails, its end is told."""
-        target = 2 if self._kept is None else self._kept.fileno()
+    def keep() -> Iterator[None]:
         try:
-            with redirected(1, target), redirected(2, target):
+            with redirected(1, kept.fileno()), redirected(2, kept.fileno()):
                 yield
         except Exception:
-            self._show()
+            size = kept.seek(0, os.SEEK_END)
+            kept.seek(max(size - _SHOWN_BYTES, 0))
+            if text := kept.read().decode("utf-8", errors="replace").strip():
+                whole = "" if size <= _SHOWN_BYTES else f"the last {_SHOWN_BYTES:,} bytes of "
+                tell(f"--- {whole}what {name} printed ---\n{text}\n---")
             raise
         finally:
-            if not self._to_the_end:
-                self._to_the_end = True  # now, so that it comes before what the library does there
-                atexit.register(self._redirect_for_good, target)
+            register_once(_redirect_for_good, kept)  # now, so that it comes before what the library does there
 
-    def _redirect_for_good(self, target: int) -> None:
-        for stream, descriptor in ((sys.stdout, 1), (sys.stderr, 2)):
-            stream.flush()
-            os.dup2(target, descriptor)
+    return keep
 
-    def _show(self) -> None:
-        if self._kept is None:
-            return
-        size = self._kept.seek(0, os.SEEK_END)
-        self._kept.seek(max(size - _SHOWN_BYTES, 0))
-        text = self._kept.read().decode("utf-8", errors="replace").strip()
-        if text:
-            whole = "" if size <= _SHOWN_BYTES else f"the last {_SHOWN_BYTES:,} bytes of "
-            self.tell(f"--- {whole}what {self.name} printed ---\n{text}\n---")
+
+def _redirect_for_good(kept: IO[bytes]) -> None:
+    for stream, descriptor in ((sys.stdout, 1), (sys.stderr, 2)):
+        stream.flush()
+        os.dup2(kept.fileno(), descriptor)
 
 
 @contextmanager

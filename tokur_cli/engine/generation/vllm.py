@@ -11,7 +11,7 @@ from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.model.load import ModelDescription
 from tokur_cli.engine.model.vllm import VllmResources, start_vllm
-from tokur_cli.engine.output import Silenced
+from tokur_cli.engine.output import silencer
 from tokur_cli.records.errors import TokurError
 
 # Where a prompt is split between two steps, vLLM turns the request's random generator back by the number that the first
@@ -48,7 +48,7 @@ class VllmDecoder:
     tell: Callable[[str], None]
 
     def __post_init__(self) -> None:
-        self._silenced = Silenced("vLLM", self.tell)
+        self._silenced = silencer("vLLM", self.tell)
         with self._silenced():
             self._engine = start_vllm(self.model, self.resources, on_cpu=_WHOLE_PROMPTS).llm_engine
 

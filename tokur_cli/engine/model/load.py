@@ -141,11 +141,11 @@ def load_language_model(
     from tokur_cli.engine.forward.probe import probe_model
     from tokur_cli.engine.model.quantised import multiply_unrounded
     from tokur_cli.engine.model.reordered import reorder_weights
-    from tokur_cli.engine.output import Silenced
+    from tokur_cli.engine.output import silencer
 
     # Libraries of quantised weights draw bars and banners, on standard output too, some when they first compute
     packed = hasattr(found.config, "quantization_config")
-    quiet = Silenced(f"the library of {found.source.name}'s weights", progress)() if packed else nullcontext()
+    quiet = silencer(f"the library of {found.source.name}'s weights", progress)() if packed else nullcontext()
     with explained_errors(found.source.name), quiet:
         model = _load_weights(found)
         multiply_unrounded(model)

@@ -25,7 +25,7 @@ from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.model.place import drop_layers
 from tokur_cli.engine.model.vllm import VllmResources, prepare_vllm, start_vllm
-from tokur_cli.engine.output import Silenced
+from tokur_cli.engine.output import silencer
 from tokur_cli.engine.posterior.folder import save_adapter
 from tokur_cli.engine.precision import tolerance
 from tokur_cli.engine.scoring.scorer import Quantities, SamplingMode, Scorer, TokenizedResponse
@@ -68,7 +68,7 @@ class VllmScorer(Scorer):
         super().__init__(language_model.model, draws, sampling=sampling, **options)
         self.name = language_model.name
         self._adapters: list[Any] = [None]
-        self._silenced = Silenced("vLLM", tell)
+        self._silenced = silencer("vLLM", tell)
         prepare_vllm(language_model)
         reference = self._reference(language_model.probe.tokens)
         if draws:
