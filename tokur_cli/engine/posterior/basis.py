@@ -95,8 +95,7 @@ def weight_digest(model: PreTrainedModel, projections: Iterable[Projection], *, 
     Args:
         model: the model.
         projections: what is perturbed.
-        rounded: whether floating-point numbers count as rounded to bfloat16, so that a model that was loaded in float32
-            and in bfloat16 has one digest.
+        rounded: to bfloat16, so that a model has one digest whether it was loaded in float32 or in bfloat16.
     """
     digest = hashlib.sha256()
 

@@ -43,8 +43,6 @@ def keep_posterior(
 ) -> None:
     """Write a posterior's folder, whole or not at all.
 
-    Everything is written beside the folder under another name and moved into place at the end.
-
     Args:
         folder: its name.
         model: the model that the posterior is of.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,17 +14,28 @@ Parts = dict[str, Tensor]
 _FUSED_NAME = re.compile(r"qkv|kv_b?_?proj|query_key|key_value|q_gate|c_attn|w_?pack|att_proj", re.IGNORECASE)
 
 
-def layout_of(config: Any, name: str) -> Parts | None:
-    """Return the parts of a fused weight; None if it isn't one, or one whose layout isn't known.
+def layout_of(config: Any, name: str) -> Parts:
+    """Return the parts of a fused weight; none if it isn't one, or one whose layout isn't known.
 
     Args:
         config: of the text's model.
         name: of the module, within its parent.
     """
-    if name in _LATENT and hasattr(config, "qk_nope_head_dim") and hasattr(config, "v_head_dim"):
-        return _LATENT[name](config)
-    layout = _LAYOUTS.get((config.model_type, name))
-    return layout(config) if layout else None
+    if hasattr(config, "qk_nope_head_dim") and hasattr(config, "v_head_dim"):  # latent attention: all is compressed
+        plain, rotated = config.qk_nope_head_dim, config.qk_rope_head_dim
+        if name == "q_b_proj":
+            return _in_groups(1, q_proj=config.num_attention_heads * (plain + rotated))
+        if name == "kv_b_proj":  # without the part of the keys that is rotated
+            return _in_groups(config.num_attention_heads, k_proj=plain, v_proj=config.v_head_dim)
+    if (config.model_type, name) not in _LAYOUTS:
+        return {}
+    groups, parts = _LAYOUTS[config.model_type, name]
+    heads = config.num_attention_heads
+    size = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+    kv = heads if groups == _PER_HEAD else _key_heads(config)
+    count = {_PER_HEAD: heads, _PER_KEY_HEAD: kv}.get(groups, groups)
+    sizes = {part: (kv if part in ("k_proj", "v_proj") else heads) * size // count for part in parts}
+    return _in_groups(count, **sizes)
 
 
 def looks_fused(name: str) -> bool:
@@ -33,13 +43,12 @@ def looks_fused(name: str) -> bool:
     return _FUSED_NAME.search(name) is not None
 
 
-def _heads(config: Any) -> tuple[int, int, int]:
-    """Return the size of a head, and how many of queries and of keys there are: as many if the config is silent."""
-    heads = config.num_attention_heads
-    size = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+def _key_heads(config: Any) -> int:
+    """Return how many heads of keys there are: as many as of queries if the config is silent."""
     if getattr(config, "multi_query", False) and not getattr(config, "new_decoder_architecture", False):
-        return size, heads, 1
-    return size, heads, getattr(config, "num_kv_heads", None) or getattr(config, "num_key_value_heads", None) or heads
+        return 1
+    own = getattr(config, "num_kv_heads", None) or getattr(config, "num_key_value_heads", None)
+    return int(own or config.num_attention_heads)
 
 
 def _in_groups(groups: int, **sizes: int) -> Parts:
@@ -49,67 +58,26 @@ def _in_groups(groups: int, **sizes: int) -> Parts:
     return {name: part.flatten() for name, part in zip(sizes, parts, strict=True)}
 
 
-def _one_after_another(config: Any) -> Parts:
-    """Return the rows of all queries, all keys and all values."""
-    size, heads, kv = _heads(config)
-    return _in_groups(1, q_proj=heads * size, k_proj=kv * size, v_proj=kv * size)
-
-
-def _key_by_key(config: Any) -> Parts:
-    """Return the rows of one head of keys after those of another: queries that share it, keys, values."""
-    size, heads, kv = _heads(config)
-    return _in_groups(kv, q_proj=heads // kv * size, k_proj=size, v_proj=size)
-
-
-def _head_by_head(config: Any) -> Parts:
-    """Return the same where each head of queries has keys of its own."""
-    size, heads, _ = _heads(config)
-    return _in_groups(heads, q_proj=size, k_proj=size, v_proj=size)
-
-
-def _codegen(config: Any) -> Parts:
-    """Return queries, values and keys of a quarter of the heads after those of another: four TPU cores made it."""
-    size = config.hidden_size // 4
-    return _in_groups(4, q_proj=size, v_proj=size, k_proj=size)
-
-
-def _keys_and_values(config: Any) -> Parts:
-    size, _, kv = _heads(config)
-    return _in_groups(1, k_proj=kv * size, v_proj=kv * size)
-
-
-def _latent_keys_and_values(config: Any) -> Parts:
-    """Multi-head latent attention: keys without their rotated part, and values, head by head."""
-    return _in_groups(config.num_attention_heads, k_proj=config.qk_nope_head_dim, v_proj=config.v_head_dim)
-
-
-def _latent_queries(config: Any) -> Parts:
-    return _in_groups(1, q_proj=config.num_attention_heads * (config.qk_nope_head_dim + config.qk_rope_head_dim))
-
-
-def _gated(config: Any) -> Parts:
-    size, heads, _ = _heads(config)
-    return _in_groups(heads, **{"": size, "output_gate": size})
-
-
-_LATENT = {"q_b_proj": _latent_queries, "kv_b_proj": _latent_keys_and_values}  # what leads there is compressed
-_LAYOUTS: dict[tuple[str, str], Callable[[Any], Parts]] = {
-    ("gpt2", "c_attn"): _one_after_another,
-    ("openai-gpt", "c_attn"): _one_after_another,
-    ("gpt_bigcode", "c_attn"): _key_by_key,
-    ("codegen", "qkv_proj"): _codegen,
-    ("dbrx", "Wqkv"): _one_after_another,
-    ("mpt", "Wqkv"): _one_after_another,
-    ("phi3", "qkv_proj"): _one_after_another,
-    ("phi4_multimodal", "qkv_proj"): _one_after_another,
-    ("jetmoe", "kv_proj"): _keys_and_values,
-    ("gpt_neox", "query_key_value"): _head_by_head,
-    ("gpt_neox_japanese", "query_key_value"): _head_by_head,
-    ("persimmon", "query_key_value"): _head_by_head,
-    ("bloom", "query_key_value"): _head_by_head,
-    ("falcon", "query_key_value"): _key_by_key,
-    ("qwen3_next", "q_proj"): _gated,
-    ("qwen3_5_text", "q_proj"): _gated,
-    ("qwen3_5_moe_text", "q_proj"): _gated,
-    ("qwen4_exp_text", "q_proj"): _gated,
+_PER_HEAD, _PER_KEY_HEAD = -1, -2
+_QKV, _GATED = ("q_proj", "k_proj", "v_proj"), ("", "output_gate")
+# In how many groups its parts stand, or in one for each head of queries or of keys, and the parts in their order
+_LAYOUTS: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {
+    ("gpt2", "c_attn"): (1, _QKV),
+    ("openai-gpt", "c_attn"): (1, _QKV),
+    ("gpt_bigcode", "c_attn"): (_PER_KEY_HEAD, _QKV),
+    ("codegen", "qkv_proj"): (4, ("q_proj", "v_proj", "k_proj")),  # four TPU cores made it
+    ("dbrx", "Wqkv"): (1, _QKV),
+    ("mpt", "Wqkv"): (1, _QKV),
+    ("phi3", "qkv_proj"): (1, _QKV),
+    ("phi4_multimodal", "qkv_proj"): (1, _QKV),
+    ("jetmoe", "kv_proj"): (1, ("k_proj", "v_proj")),
+    ("gpt_neox", "query_key_value"): (_PER_HEAD, _QKV),
+    ("gpt_neox_japanese", "query_key_value"): (_PER_HEAD, _QKV),
+    ("persimmon", "query_key_value"): (_PER_HEAD, _QKV),
+    ("bloom", "query_key_value"): (_PER_HEAD, _QKV),
+    ("falcon", "query_key_value"): (_PER_KEY_HEAD, _QKV),
+    ("qwen3_next", "q_proj"): (_PER_HEAD, _GATED),
+    ("qwen3_5_text", "q_proj"): (_PER_HEAD, _GATED),
+    ("qwen3_5_moe_text", "q_proj"): (_PER_HEAD, _GATED),
+    ("qwen4_exp_text", "q_proj"): (_PER_HEAD, _GATED),
 }

@@ -52,14 +52,13 @@ class Projection:
 
     def weight(self) -> Tensor:
         """Return W as (out × in) in the module's dtype, wherever accelerate keeps it and however it is quantised."""
-        if not is_plain(self.module):
+        if is_plain(self.module):
+            with align_module_device(self.module):
+                weight = cast(Tensor, self.module.weight).detach().clone()
+            weight = weight.T if isinstance(self.module, Conv1D) else weight
+        else:
             weight = weight_of(self.module_name, self.module, self.dtype)
-            return weight if self.rows is None else weight[self.rows.to(weight.device)]
-        with align_module_device(self.module):
-            weight = cast(Tensor, self.module.weight).detach()
-            if isinstance(self.module, Conv1D):
-                weight = weight.T
-            return weight.clone() if self.rows is None else weight[self.rows.to(weight.device)]
+        return weight if self.rows is None else weight[self.rows.to(weight.device)]
 
 
 def find_projections(
@@ -137,20 +136,15 @@ def _projections(model: PreTrainedModel) -> Iterator[Projection]:
     kinds = getattr(config, "layer_types", None) or ()
     whole = "-"  # the last of those that are made of others: a quantised map with an adapter beside it
     for name, module in model.named_modules():
-        if not is_linear_map(module) or module is head or name not in working:
-            continue
-        if name.startswith(f"{whole}."):
+        if not is_linear_map(module) or module is head or name not in working or name.startswith(f"{whole}."):
             continue
         whole = name
         found = re.match(r"(.*?)\.(\d+)(\.|$)", name)
         layer = None if found is None else (found[1], int(found[2]))
         linear = layer is not None and layer[1] < len(kinds) and kinds[layer[1]] == "linear_attention"
-        parts = None if linear else layout_of(config, name.rpartition(".")[2])
-        if parts is None:
-            yield Projection(name, name, module, None, layer, linear, model.dtype)
-            continue
+        parts = {} if linear else layout_of(config, name.rpartition(".")[2])
         width, _ = size(module)
-        if sum(len(rows) for rows in parts.values()) != width:
+        if parts and sum(map(len, parts.values())) != width:
             raise TokurError(f"{name} has {width} output features, which its family's layout does not explain")
-        for part, rows in parts.items():
+        for part, rows in (parts or {"": None}).items():
             yield Projection(f"{name}.{part}" if part else name, name, module, rows, layer, linear, model.dtype)

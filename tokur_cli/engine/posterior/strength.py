@@ -44,8 +44,6 @@ SWEEPS = 9
 PRECISION = 1.05  # the smallest strength found too large is at most this many times the one returned
 _FARTHEST = 30.0  # how many times the strength changes between two sweeps at most
 _NUM_DRAWS = 2  # draws that the mean is over
-# Significant digits of a strength that is chosen: more would only tell one processor's rounding from another's
-_DIGITS = 2
 
 
 @dataclass(frozen=True)
@@ -96,6 +94,7 @@ def suitable_strength(
         return read_json(str(kept), Strength, "tokur score")
     progress("measuring how far draws move this model (once for this model)")
 
+    @functools.cache
     def divergence(sigma: float) -> float:
         draws = Draws(replace(posterior, sigma=sigma, seed=PAPER.seed), _NUM_DRAWS)
         scorer = Scorer(model, draws, batch_tokens=batch_tokens, compare=True)
@@ -114,17 +113,17 @@ def suitable_strength(
 
 
 def _suitable(divergence: Callable[[float], float]) -> Strength:
-    """Return the paper's strength, or the largest whose divergence is within ``MOST_KL``, to two digits."""
-    measured = functools.cache(divergence)
-    paper_kl = measured(PAPER.sigma)
+    """Return the paper's strength or, where that is too much or no number, the largest within ``MOST_KL``."""
+    paper_kl = divergence(PAPER.sigma)
     if paper_kl <= MOST_KL:
         return Strength(PAPER.sigma, paper_kl)
-    largest = largest_sigma(lambda sigma: measured(_rounded(sigma)), MOST_KL, start=PAPER.sigma)
-    return Strength(_rounded(largest), paper_kl)  # also where it is no number
+    largest = largest_sigma(lambda sigma: divergence(_rounded(sigma)), MOST_KL, start=PAPER.sigma)
+    return Strength(_rounded(largest), paper_kl)
 
 
 def _rounded(sigma: float) -> float:
-    return float(f"{sigma:.{_DIGITS}g}")
+    """Return two significant digits: more would only tell one processor's rounding from another's."""
+    return float(f"{sigma:.2g}")
 
 
 def largest_sigma(divergence: Callable[[float], float], tolerance: float, *, start: float = 0.1) -> float:

@@ -13,8 +13,6 @@ from tokur_cli.records.errors import TokurError
 if TYPE_CHECKING:
     from jinja2 import Template
 
-_LONGEST_MESSAGE = 1000  # a template may raise a text of any length
-
 
 @functools.lru_cache
 def compile_template(template: str) -> Template:
@@ -55,4 +53,4 @@ def _explained() -> Iterator[None]:
         lines = [frame.lineno for frame in frames if frame.filename == "<template>"]
         line = getattr(error, "lineno", lines[-1] if lines else None)  # the former of one that cannot be compiled
         place = "" if line is None else f" (line {line} of the template)"
-        raise TokurError(f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE] + place) from None
+        raise TokurError(f"{type(error).__name__}: {error}{place}") from None
