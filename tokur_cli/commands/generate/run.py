@@ -218,7 +218,7 @@ class GenerateStream(Stream):
         tokur = {
             "schema": SCHEMA,
             "model": model.name,
-            **({} if model.base is None else {"base": model.base}),
+            **({} if model.adapter is None else {"base": model.source.name}),
             "sample": response.sample,
             "seed": self._options.seed,
             "finish_reason": response.finish_reason,

@@ -87,7 +87,7 @@ class PosteriorMaker:
         """Write the posterior's folder."""
         posterior, num_draws, model = self.draws.posterior, self.draws.num_draws, self.session.model
         keep_posterior(folder, model, posterior, num_draws, self.calibration)
-        beside = "" if model.base is None else f", each to be loaded beside {model.name}"
+        beside = "" if model.adapter is None else f", each to be loaded beside {model.name}"
         self.progress.note(
             f"{folder}: wrote the posterior (σ = {posterior.sigma:.4g}) and {num_draws} draws as adapters{beside}"
         )
