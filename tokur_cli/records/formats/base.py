@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.mapping import value_at
 from tokur_cli.records.record import SCHEMA, Record
 
 Items = Iterator[Record | RecordError]
@@ -48,17 +46,10 @@ class Format:
     verdicts: Callable[[Fields], dict[str, Any] | None] | None = None
 
 
-def has(*paths: str, but: Iterable[str] = ()) -> Callable[[Fields], bool]:
-    """Return what recognises rows with a value at all of these paths, be it null, but none of some other fields."""
-
-    def recognises(fields: Fields) -> bool:
-        with suppress(LookupError):
-            for path in paths:
-                value_at(fields, path)
-            return fields.keys().isdisjoint(but)
-        return False
-
-    return recognises
+def has(*names: str, but: Iterable[str] = ()) -> Callable[[Fields], bool]:
+    """Return what recognises rows that have all of these fields, but none of some others."""
+    needed = frozenset(names)
+    return lambda fields: fields.keys() >= needed and fields.keys().isdisjoint(but)
 
 
 def read_row(row: Record | RecordError, form: str, adapt: Callable[[Record], Iterable[Record | RecordError]]) -> Items:

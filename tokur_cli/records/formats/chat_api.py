@@ -216,11 +216,11 @@ def read_choice(record: Record, what: str, choice: dict[str, Any], asked: Fields
 
     ``asked`` are the fields of the prompt; ``known`` is what else ``tokur`` holds.
     """
-    parts = []
     if "message" in choice:
-        text, parts = read_response(f"{what}.message", choice["message"], record), dicts(choice["message"]["content"])
+        text = read_response(f"{what}.message", choice["message"], record)
     else:
         text = record.checked_text(f"{what}.text", choice.get("text"))
+    parts = dicts(find_value(choice, "message.content"))
     if any(part.get("redacted") or part.get("type") == ENCRYPTED for part in parts):
         known["reasoning"] = "withheld"
     logged = {"logprobs": choice["logprobs"]} if "logged" in choice else {}
