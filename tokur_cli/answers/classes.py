@@ -70,7 +70,8 @@ def _put_numbers(known: dict[Hashable, str], numbers: Mapping[str, Number]) -> N
     plain: dict[str, Number] = {}
     for answer, number in numbers.items():
         if not number.unit:
-            exact, *others = readings(number)
+            exact, *alike = readings(number)
+            others: list[Hashable] = [*alike]
             if number.places >= MIN_PLACES:
                 others += [other for other in plain if numbers_equal(number, plain[other])]
             _put(known, answer, exact, exact, *others)
@@ -86,7 +87,7 @@ def _keys(form: Canonical) -> list[Hashable]:
 
 
 def _put_expressions(known: dict[Hashable, str], forms: Mapping[str, Canonical], equivalence: Equivalence) -> None:
-    of_text = {form.text: answer for answer, form in reversed(forms.items()) if _letter(form) not in known}
+    of_text = {form.text: answer for answer, form in reversed([*forms.items()]) if _letter(form) not in known}
     has_others = bool(known) or len(of_text) > 1  # with which to compare them
     prints = dict(zip(of_text, equivalence.fingerprints(of_text.values()), strict=True)) if has_others else {}
     heads: dict[str, list[str]] = {}

@@ -11,7 +11,7 @@ UNSAID = {"base": None, "base_revision": None, "quantize": None, "backend": "tra
 
 def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings, and those within them, by names with dots: ``run.prompts.template``."""
-    flat = {}
+    flat: dict[str, Any] = {}
     for name, value in settings.items():
         within = flat_settings(value) if isinstance(value, Mapping) else None
         flat |= {name: value} if within is None else {f"{name}.{key}": one for key, one in within.items()}

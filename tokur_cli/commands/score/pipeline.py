@@ -149,7 +149,7 @@ class RecordScorer:
         """Yield the wanted places' results in their order, each as soon as those before it are there."""
         located = {place: item for place, item in enumerate(tokenized) if isinstance(item, LocatedResponse)}
         places = list(located)
-        arrivals: Iterator[tuple[int, Quantities | TokurError]]
+        arrivals: Iterator[tuple[int, Any]]
         if self.guided:
             came = [record for record in (window[place] for place in places) if isinstance(record, Record)]
             arrivals = enumerate(record.tokur.get("tokens") for record in came)

@@ -78,7 +78,8 @@ def ask(passes: TextPasses, verbalizers: Sequence[Verbalizer], prompts: Sequence
         hidden = outputs["last_hidden_state"]
         states = torch.cat([hidden[row, ends[row] - count : ends[row]] for row, count in enumerate(counts)])
         log_p = passes.of_logits(outputs, states, lambda logits: logits.log_softmax(-1)[:, ids])
-        return log_p.cpu().double().split(counts)
+        of_each: Sequence[Tensor] = log_p.cpu().double().split(counts)
+        return of_each
 
     def log_p_of(answer: tuple[int, ...], log_p: Tensor) -> float:
         return sum(float(log_p[step, ids.index(index)]) for step, index in enumerate(answer))

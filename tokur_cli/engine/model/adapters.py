@@ -78,7 +78,8 @@ def merge_adapter(
         if is_out_of_memory(error):
             raise
         raise TokurError(f"{adapter.name} can't be put into {base.name}: {first_line(error)}") from error
-    return adapted.eval().requires_grad_(False)
+    whole: PreTrainedModel = adapted.eval().requires_grad_(False)
+    return whole
 
 
 def _divergence(log_p: Tensor, other: Tensor) -> float:

@@ -146,5 +146,6 @@ def _projections(model: PreTrainedModel) -> Iterator[Projection]:
         width, _ = size(module)
         if parts and sum(map(len, parts.values())) != width:
             raise TokurError(f"{name} has {width} output features, which its family's layout does not explain")
-        for part, rows in (parts or {"": None}).items():
+        every: dict[str, Tensor | None] = {**parts} or {"": None}
+        for part, rows in every.items():
             yield Projection(f"{name}.{part}" if part else name, name, module, rows, layer, linear, model.dtype)

@@ -92,7 +92,7 @@ class Chat:
         try:
             if self.date is not None:
                 # transformers keeps what it has compiled, and takes no function as an argument
-                compiled = _compile_jinja_template(self.tokenizer.get_chat_template(tools=tools))
+                compiled = _compile_jinja_template(self.tokenizer.get_chat_template(tools=options.get("tools")))
                 compiled.globals["strftime_now"] = self.date.strftime
             text = str(self.tokenizer.apply_chat_template(turns, **options))
             asked = next((turn["content"] for turn in turns if turn.get("role") == "user" and "content" in turn), "")
