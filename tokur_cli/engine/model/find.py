@@ -93,28 +93,29 @@ def find_adapted(
 def find_source(name: str, revision: str | None, progress: Callable[[str], None]) -> Source:
     """Find the model that a user named; GGUF files and the embedded default are converted on their first use.
 
+    Of a model on the hub, the commit is asked for once, so that config, tokenizer and weights are of the same one.
+
     Raises:
         UsageError: a revision for something that isn't on the hub.
         TokurError: there is no such model.
     """
     path = Path(name).expanduser()
-    if revision is not None and (name == DEFAULT_MODEL or path.exists()):
+    if name != DEFAULT_MODEL and not path.exists():
+        with explained_errors(name):
+            return _find_on_hub(name, revision, progress)
+    if revision is not None:
         raise UsageError(f"a revision was asked for, but {name} isn't a model on the Hugging Face hub")
     if name == DEFAULT_MODEL:
-        return Source(name, str(embedded_folder(LANGUAGE, progress)))
-    if path.is_dir():
-        return Source(name, str(path), None, {entry.name for entry in path.iterdir()})
-    if path.is_file():
-        return Source(name, str(converted_gguf(path, progress)))
-    with explained_errors(name):
-        return _find_on_hub(name, revision, progress)
+        path = embedded_folder(LANGUAGE, progress)
+    elif not path.is_dir():
+        path = converted_gguf(path, progress)
+    return Source(name, str(path), None, {entry.name for entry in path.iterdir()})
 
 
 def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None]) -> Source:
-    """Ask the hub for the commit once, so that config, tokenizer and weights are of the same one.
+    """Find a model on the hub; where that can't be reached, a folder of its local cache.
 
-    transformers would retry an unreachable hub for half a minute before it looks at the local cache; one request with a
-    time limit decides it here, and what is in the cache is a folder like others.
+    transformers would retry an unreachable hub for half a minute before it looks there; here it is one request.
     """
     from huggingface_hub import HfApi, is_offline_mode, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HTTPError  # type: ignore[attr-defined]  # httpx's or httpx2's

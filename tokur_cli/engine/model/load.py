@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from tokur_cli.engine.forward.probe import Probe
 
 CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+QUANTISED: dict[str, dict[str, Any]] = {  # by bitsandbytes; 4 bits as QLoRA has them
+    "8bit": {"load_in_8bit": True},
+    "4bit": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
+}
 
 
 @dataclass(frozen=True)
@@ -181,17 +185,21 @@ def _load_weights(found: ModelDescription) -> PreTrainedModel:
     import torch
     import transformers
 
-    from tokur_cli.engine.model.quantised import check_quantised, quantisation_config
-
     request, name, (kind, *others) = found.request, found.source.name, found.kinds
-    packed = getattr(found.config, "quantization_config", None)
     dtype: torch.dtype = getattr(torch, found.dtype)
     options: dict[str, Any] = {"config": found.config, "dtype": dtype, "trust_remote_code": request.trust_remote_code}
     weights_bytes = 0
-    if packed is not None:
-        check_quantised(packed, name, request.quantize)
+    if packed := getattr(found.config, "quantization_config", None):
+        if request.quantize is not None:
+            raise TokurError(f"the weights of {name} are quantised already: leave --quantize {request.quantize} out")
+        quantizer: Any = transformers.quantizers.auto.AutoHfQuantizer
+        fields = packed if isinstance(packed, dict) else packed.to_dict()
+        if not quantizer.supports_quant_method(fields):  # transformers would read such weights as they are
+            method, version = fields.get("quant_method"), transformers.__version__
+            raise TokurError(f"{name} is quantised by {method}, which transformers {version} does not load")
     elif request.quantize is not None:
-        options["quantization_config"] = quantisation_config(request.quantize, dtype)
+        by = QUANTISED[request.quantize]
+        options["quantization_config"] = transformers.BitsAndBytesConfig(**by, bnb_4bit_compute_dtype=dtype)
     else:
         with torch.device("meta"):
             empty = getattr(transformers, kind).from_config(**options)

@@ -1,4 +1,4 @@
-"""Weights in 8 or 4 bits: what the weight of a linear map is, whichever library packs it, and how one is asked for.
+"""Weights in 8 or 4 bits: what the weight of a linear map is, whichever library packs it.
 
 Each library keeps integers and scales in an order of its own. All of them compute a linear map, so W is read off that:
 column i is what the map makes of the i-th unit vector. It is the very weight that the model multiplies by.
@@ -6,9 +6,9 @@ column i is what the map makes of the i-th unit vector. It is the very weight th
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -71,33 +71,23 @@ def weight_of(name: str, module: nn.Module, dtype: torch.dtype, columns: Sequenc
     Raises:
         TokurError: the module is none, and computes something else.
     """
-    inputs = size(module)[1]
+    inputs, device = size(module)[1], computing_device(module)
     wanted = torch.arange(inputs) if columns is None else torch.tensor(columns)
-    found = []
+    # Beside a bias, a small weight would be rounded away
+    tensors = itertools.chain(module.named_parameters(), module.named_buffers())
+    no_bias = {path: torch.zeros_like(tensor) for path, tensor in tensors if path.rpartition(".")[2] == "bias"}
+
+    def product(rows: Tensor) -> Tensor:
+        out: Tensor = torch.func.functional_call(module, no_bias, rows.to(dtype)[None])[0]
+        return out
+
     try:
-        with _without_bias(module):
-            zero = torch.zeros(1, 1, inputs, dtype=dtype, device=computing_device(module))
-            if module(zero).any():
-                raise ValueError("it is no linear map")
-            for some in wanted.to(zero.device).split(_TOGETHER):
-                found.append(module(functional.one_hot(some, inputs).to(dtype)[None])[0].T)
+        if product(torch.zeros(1, inputs, device=device)).any():
+            raise ValueError("it is no linear map")
+        some = wanted.to(device).split(_TOGETHER)
+        return torch.cat([product(functional.one_hot(each, inputs)).T for each in some], dim=1)
     except Exception as error:
         raise TokurError(f"{name} ({type(module).__name__}): its weight cannot be read: {first_line(error)}") from error
-    return torch.cat(found, dim=1)
-
-
-@contextmanager
-def _without_bias(module: nn.Module) -> Iterator[None]:
-    """Have a module compute without its bias, beside which a small weight would be rounded away."""
-    owners: list[dict[str, Any]] = [held for part in module.modules() for held in (part._parameters, part._buffers)]
-    kept = [(owner, bias) for owner in owners if (bias := owner.get("bias")) is not None]
-    try:
-        for owner, _ in kept:
-            owner["bias"] = None
-        yield
-    finally:
-        for owner, bias in kept:
-            owner["bias"] = bias
 
 
 def plain_tensors(tensor: Tensor) -> Iterator[Tensor]:
@@ -110,44 +100,6 @@ def plain_tensors(tensor: Tensor) -> Iterator[Tensor]:
             yield from plain_tensors(getattr(tensor, name))
     else:
         yield tensor
-
-
-def quantisation_config(quantize: str, dtype: torch.dtype) -> Any:
-    """Return the config by which transformers quantises a checkpoint while it loads.
-
-    Args:
-        quantize: ``4bit`` (NF4 with doubly quantised scales, as QLoRA has it) or ``8bit``.
-        dtype: of what is computed.
-    """
-    import transformers
-
-    options: dict[str, Any] = {"load_in_8bit": True}
-    if quantize == "4bit":
-        options = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
-        options["bnb_4bit_compute_dtype"] = dtype
-    return transformers.BitsAndBytesConfig(**options)
-
-
-def check_quantised(packed: Any, name: str, quantize: str | None) -> None:
-    """Refuse a quantised checkpoint that transformers would read as if it were not.
-
-    Args:
-        packed: the ``quantization_config`` of its config.
-        name: of the checkpoint, as the user typed it.
-        quantize: as what it is to be quantised.
-
-    Raises:
-        TokurError: it would, or it is to be quantised once more.
-    """
-    import transformers
-
-    if quantize is not None:
-        raise TokurError(f"the weights of {name} are quantised already: leave --quantize {quantize} out")
-    auto: Any = transformers.quantizers.auto.AutoHfQuantizer
-    fields = packed if isinstance(packed, dict) else packed.to_dict()
-    if not auto.supports_quant_method(fields):
-        method, version = fields.get("quant_method"), transformers.__version__
-        raise TokurError(f"{name} is quantised by {method}, which transformers {version} does not load")
 
 
 def multiply_unrounded(model: PreTrainedModel) -> None:
