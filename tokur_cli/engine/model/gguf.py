@@ -14,7 +14,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokur_cli.engine.model.cache_dir import cache_folder, place_folder
+from tokur_cli.engine.model.cache_dir import cache_folder, cached_model
 from tokur_cli.engine.model.imports import import_transformers
 from tokur_cli.records.errors import TokurError
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 CONVERSION = "2"
 """Part of every converted folder's name; a change of what `convert_gguf` writes must change it."""
 
-MAGIC = b"GGUF"
-BYTE_LEVEL = "gpt2"  # GGUF's name for tokenizers over bytes
-SINGLE_DIGITS = "smollm"  # its name for SmolLM's way of splitting text: GPT-2's, but every digit stands alone
 SPECIAL_TOKENS = {
     "bos_token": "bos_token_id",
     "eos_token": "eos_token_id",
@@ -42,34 +39,28 @@ def converted_gguf(file: Path, progress: Callable[[str], None]) -> Path:
         TokurError: it isn't a GGUF file.
     """
     with file.open("rb") as stream:
-        if stream.read(len(MAGIC)) != MAGIC:
+        if stream.read(4) != b"GGUF":
             raise TokurError(f"{file} isn't a GGUF file; a model is a folder, a GGUF file or a Hugging Face hub id")
     status = file.stat()
     identity = f"{file.resolve()}\0{status.st_size}\0{status.st_mtime_ns}"
     key = hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]
-    target = cache_folder() / "models" / f"{file.stem}-{key}-{CONVERSION}"
-
-    def build(folder: Path) -> None:
-        progress(f"converting {file.name} (once; it is kept in {target})")
-        convert_gguf(file, folder)
-
-    return place_folder(target, build)
+    name = f"{file.stem}-{key}-{CONVERSION}"
+    return cached_model(name, lambda folder: convert_gguf(file, folder, file.name, progress))
 
 
-def convert_gguf(file: Path, folder: Path) -> None:
+def convert_gguf(file: Path, folder: Path, name: str, progress: Callable[[str], None]) -> None:
     """Write a GGUF file's model and tokenizer into `folder`: float32 safetensors, fast tokenizer, chat template."""
+    progress(f"converting {name} (once; it is kept in {cache_folder()})")
     import_transformers()
     import torch
     import transformers
 
-    auto: Any = transformers.AutoModelForCausalLM
+    model: Any = transformers.AutoModelForCausalLM
+    unpacking = transformers.GgufConfig(dequantize=True)
     with redirect_stderr(io.StringIO()):  # the dequantising bar can't be turned off otherwise
         _load_tokenizer(file).save_pretrained(folder)
-        model = auto.from_pretrained(
-            str(file.parent),
-            gguf_file=file.name,
-            dtype=torch.float32,
-            quantization_config=transformers.GgufConfig(dequantize=True),
+        model = model.from_pretrained(
+            str(file.parent), gguf_file=file.name, dtype=torch.float32, quantization_config=unpacking
         )
     model.save_pretrained(folder)
 
@@ -94,10 +85,10 @@ def _load_tokenizer(file: Path) -> PreTrainedTokenizerBase:
     for role, field in SPECIAL_TOKENS.items():
         if (token_id := written(field)) is not None:
             setattr(tokenizer, role, tokenizer.convert_ids_to_tokens(token_id))
-    if written("model") == BYTE_LEVEL:
+    if written("model") == "gpt2":  # over bytes
         tokenizer.clean_up_tokenization_spaces = False
         tokenizer.backend_tokenizer.decoder = decoders.ByteLevel()
-    if written("pre") == SINGLE_DIGITS:
+    if written("pre") == "smollm":  # as GPT-2 splits text, but for digits, each of which stands alone
         tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
         )
