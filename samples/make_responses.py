@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tokur_cli.engine.model.embedded import DEFAULT_MODEL, LANGUAGE, embedded_folder
+from tokur_cli.engine.model.cached import DEFAULT_MODEL, LANGUAGE, embedded_folder
 
 BATCH = 44
 MAX_NEW_TOKENS = 256

@@ -16,7 +16,7 @@ def plain_model():
     """The embedded model by plain transformers calls."""
     import transformers
 
-    from tokur_cli.engine.model.embedded import LANGUAGE, embedded_folder
+    from tokur_cli.engine.model.cached import LANGUAGE, embedded_folder
 
     model = transformers.AutoModelForCausalLM.from_pretrained(embedded_folder(LANGUAGE, print), dtype=torch.float32)
     return model.eval()

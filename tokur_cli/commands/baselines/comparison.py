@@ -17,7 +17,7 @@ from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.encoders import DEFAULT_ENTAILMENT_MODEL, Comparison, load_entailment, load_similarity
 from tokur_cli.engine.baselines.layers import LayerView, TextPasses
 from tokur_cli.engine.baselines.yes_no import YES_OR_NO, ask, find_verbalizers
-from tokur_cli.engine.model.embedded import DEFAULT_SIMILARITY_MODEL
+from tokur_cli.engine.model.cached import DEFAULT_SIMILARITY_MODEL
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.sets import cluster_by_entailment, jaccard_similarity

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tokur_cli.commands.options.model import ModelOptions, NamedModel
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.engine.model.embedded import DEFAULT_MODEL
+from tokur_cli.engine.model.cached import DEFAULT_MODEL
 from tokur_cli.engine.model.load import LanguageModel, ModelDescription, describe_model, load_language_model
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record

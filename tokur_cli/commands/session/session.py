@@ -15,7 +15,7 @@ from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
-from tokur_cli.engine.model.cache_dir import cache_folder
+from tokur_cli.engine.model.cached import cache_folder
 from tokur_cli.engine.model.load import LanguageModel, ModelDescription
 from tokur_cli.engine.model.vllm import VllmResources
 from tokur_cli.engine.posterior.folder import load_posterior

@@ -14,7 +14,7 @@ import torch
 from accelerate.utils import find_executable_batch_size
 from torch import Tensor
 
-from tokur_cli.engine.model.embedded import DEFAULT_SIMILARITY_MODEL, SIMILARITY, embedded_folder
+from tokur_cli.engine.model.cached import DEFAULT_SIMILARITY_MODEL, SIMILARITY, embedded_folder
 from tokur_cli.engine.model.errors import explained_errors, tokenizing
 from tokur_cli.engine.model.find import Source
 from tokur_cli.engine.model.imports import import_transformers

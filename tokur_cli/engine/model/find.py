@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokur_cli.engine.model.embedded import DEFAULT_MODEL, LANGUAGE, embedded_folder
+from tokur_cli.engine.model.cached import DEFAULT_MODEL, LANGUAGE, converted_gguf, embedded_folder
 from tokur_cli.engine.model.errors import explained_errors, first_line
-from tokur_cli.engine.model.gguf import converted_gguf
 from tokur_cli.records.errors import TokurError, UsageError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from tokur_cli.engine.model.cache_dir import open_to_readers
+from tokur_cli.engine.model.cached import open_to_readers
 from tokur_cli.engine.model.find import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from tokur_cli.engine.model.quantised import size
 from tokur_cli.engine.posterior.basis import read_basis, weight_digest, write_basis

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.model.cache_dir import open_to_readers
+from tokur_cli.engine.model.cached import open_to_readers
 from tokur_cli.engine.noise import standard_normal
 from tokur_cli.engine.posterior.basis import left_singular_vectors, read_basis, weight_digest, write_basis
 from tokur_cli.engine.posterior.projections import Projection, find_projections

