@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tokur_cli.metrics.ranking import Ranking, acc_of, auprc_of, aurc_of, auroc, auroc_of, prr_of, ranked
+from tokur_cli.metrics.ranking import acc_of, auprc_of, aurc_of, auroc, auroc_of, prr_of, ranked, ranking
 
 tied = st.integers(0, 4).map(float)  # few values, so that ties are common
 records = st.lists(st.tuples(tied | st.floats(-5, 5), st.integers(0, 1), st.integers(0, 3)), min_size=2, max_size=40)
@@ -15,7 +15,7 @@ records = st.lists(st.tuples(tied | st.floats(-5, 5), st.integers(0, 1), st.inte
 def sums(confidence, label, weight=None):
     if weight is None:
         return ranked(confidence, label)
-    return Ranking(np.asarray(confidence, dtype=float), np.asarray(label, dtype=float)).sums(np.asarray(weight)[None])
+    return ranking(np.asarray(confidence, dtype=float), np.asarray(label, dtype=float))(np.asarray(weight)[None])
 
 
 def auprc(confidence, label, weight=None):

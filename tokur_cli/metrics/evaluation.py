@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tokur_cli.metrics.calibration import FOLDS, fit_isotonic, held_out
 from tokur_cli.metrics.catalogue import METRICS, Metric
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.ranking import Floats, Indices, Ranking, draws, length_strata, ratio
+from tokur_cli.metrics.ranking import Floats, Indices, draws, length_strata, ranking, ratio
 from tokur_cli.metrics.scaling import rows_of
 
 MOST_GROUPS = 1_024
@@ -237,11 +237,11 @@ class _Run:
 
     def _metrics(self, score: _Columns, most_groups: int | None) -> Callable[[Floats], dict[str, Floats]]:
         """Return what gives of (R, N) weights (R,) values of each metric, NaN where one is not defined."""
-        ranking = Ranking(score["confidence"], self.label, self.stratum, most_groups)
+        sums_of = ranking(score["confidence"], self.label, self.stratum, most_groups)
         labels = np.unique(self.label[~np.isnan(score["confidence"])])
 
         def of(weight: Floats) -> dict[str, Floats]:
-            sums = ranking.sums(weight)
+            sums = sums_of(weight)
             found: dict[str, Floats] = {}
             for name, metric in METRICS.items():
                 if name in score:

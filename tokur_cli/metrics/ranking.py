@@ -8,7 +8,7 @@ under the risk–coverage curve: Geifman & El-Yaniv 2017; the prediction-rejecti
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +45,10 @@ class Sums:
         self.total, self.correct = self.size.cumsum(axis=1), self.right.cumsum(axis=1)
 
 
-class Ranking:
-    """Records in the order of their confidence.
+def ranking(
+    confidence: Floats, label: Floats, stratum: Indices | None = None, most_groups: int | None = None
+) -> Callable[[Floats], Sums]:
+    """Rank records by their confidence, and return what gives the sums under (R, N) weights of them.
 
     Args:
         confidence: (N,), higher is better, NaN for a record that is left out.
@@ -54,30 +56,26 @@ class Ranking:
         stratum: (N,) number of each record's stratum, -1 for none; None for no strata.
         most_groups: neighbours are merged into this many groups of about equal size, where there are more.
     """
+    from scipy.sparse import csr_array, hstack
 
-    def __init__(
-        self, confidence: Floats, label: Floats, stratum: Indices | None = None, most_groups: int | None = None
-    ) -> None:
-        from scipy.sparse import csr_array, hstack
+    held = np.isfinite(confidence)
+    orders = [(confidence, held), (label, held)]
+    if stratum is not None:
+        orders += [(confidence, held & (stratum == number)) for number in range(LENGTH_STRATA)]
+    tables: list[Any] = []  # (N, G) each: of each order the records in the groups, and their labels
+    for values, chosen in orders:
+        rows = np.flatnonzero(chosen)
+        group = _groups(-values[rows], most_groups)
+        shape = (len(label), int(group.max(initial=-1)) + 1)
+        tables += [csr_array((of, (rows, group)), shape=shape) for of in (np.ones(len(rows)), label[rows])]
+    table, ends = hstack(tables, format="csr"), np.cumsum([one.shape[1] for one in tables])[:-1]
 
-        held = np.isfinite(confidence)
-        orders = [(confidence, held), (label, held)]
-        if stratum is not None:
-            orders += [(confidence, held & (stratum == number)) for number in range(LENGTH_STRATA)]
-        tables: list[Any] = []  # of records and groups: of each order the records, and their labels
-        for values, chosen in orders:
-            rows = np.flatnonzero(chosen)
-            group = _groups(-values[rows], most_groups)
-            shape = (len(label), int(group.max(initial=-1)) + 1)
-            tables += [csr_array((of, (rows, group)), shape=shape) for of in (np.ones(len(rows)), label[rows])]
-        self._table = hstack(tables, format="csr")
-        self._ends = np.cumsum([table.shape[1] for table in tables])[:-1]
-
-    def sums(self, weight: Floats) -> Sums:
-        """Return the sums under (R, N) weights."""
-        size, right, *others = map(np.ascontiguousarray, np.split(weight @ self._table, self._ends, axis=1))
+    def sums(weight: Floats) -> Sums:
+        size, right, *others = map(np.ascontiguousarray, np.split(weight @ table, ends, axis=1))
         perfect, *strata = (Sums(*pair) for pair in zip(others[::2], others[1::2], strict=True))
         return Sums(size, right, perfect, strata)
+
+    return sums
 
 
 def _groups(values: Floats, most: int | None) -> Indices:
@@ -142,7 +140,7 @@ def prr_of(sums: Sums) -> Floats:
 def ranked(confidence: ArrayLike, label: ArrayLike) -> Sums:
     """Return the sums of (N,) records, each once."""
     values, labels = np.asarray(confidence, dtype=np.float64), np.asarray(label, dtype=np.float64)
-    return Ranking(values, labels).sums(np.ones((1, len(labels))))
+    return ranking(values, labels)(np.ones((1, len(labels))))
 
 
 def auroc(confidence: ArrayLike, label: ArrayLike) -> float:
