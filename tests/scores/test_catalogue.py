@@ -113,7 +113,7 @@ def test_group_scores_of_a_response_longer_than_the_window(monkeypatch):
         got = compute_scores(choose_scores("deepconf_bottom10"), of_tokens)
         assert got == {"deepconf_bottom10": (1 + counted) / 2}, windows
     got = compute_scores(choose_scores("deepconf_group,deepconf_bottom10,deepconf_tail"), {"deepconf": confidence})
-    assert group_confidences(confidence, 3) == pytest.approx(groups)
+    assert group_confidences(confidence) == pytest.approx(groups)
     assert got == pytest.approx({"deepconf_group": min(groups), "deepconf_bottom10": min(groups), "deepconf_tail": 7.0})
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Method = Literal["platt", "isotonic", "logistic"]
 
-SCHEMA = 1
 P_CORRECT = "p_correct"
 
 _OF_MODEL = ("model", "revision", "dtype")
@@ -62,7 +61,7 @@ class Calibration:
     labels: Mapping[str, int]
     cross_validation: Mapping[str, Any]
     version: str = __version__
-    schema: int = SCHEMA
+    schema: int = 1
 
     def __post_init__(self) -> None:
         from tokur_cli.scores.catalogue import CATALOGUE

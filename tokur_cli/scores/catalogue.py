@@ -131,27 +131,17 @@ def _of_tokens(name: str, source: str, meaning: str) -> Score:
     return Score(name, quantity.orientation, source, meaning, (quantity.name,), compute)
 
 
-def group_confidences(confidence: npt.NDArray[np.floating], window: int) -> npt.NDArray[np.float64]:
-    """Return the mean token confidence of every sliding window of ``window`` tokens (Fu et al. 2025).
+def group_confidences(confidence: npt.NDArray[np.floating]) -> Array:
+    """Return the mean of every sliding window of ``GROUP_TOKENS`` of (T,) token confidences (Fu et al. 2025).
 
     A response shorter than the window is one group: itself.
-
-    Args:
-        confidence: token confidences, (T,).
-        window: tokens in a group.
-
-    Returns:
-        (max(T − window + 1, 1),) means.
     """
-    window = min(window, len(confidence))
-    groups: npt.NDArray[np.float64] = np.lib.stride_tricks.sliding_window_view(confidence, window).mean(
-        axis=1, dtype=np.float64
-    )
-    return groups
+    windows = np.lib.stride_tricks.sliding_window_view(confidence, min(GROUP_TOKENS, len(confidence)))
+    return np.asarray(windows.mean(axis=1, dtype=np.float64))
 
 
 def _bottom_groups(tokens: Features) -> float:
-    groups = np.sort(group_confidences(tokens["deepconf"], GROUP_TOKENS))
+    groups = np.sort(group_confidences(tokens["deepconf"]))
     return float(groups[: max(1, int(len(groups) * BOTTOM_SHARE))].mean())
 
 
@@ -212,7 +202,7 @@ _C: Orientation = "confidence"
 _OTHER_SCORES = (
     Score(
         "deepconf_group", _C, _DEEPCONF, "lowest mean confidence of a window of 2,048 tokens",
-        ("deepconf",), lambda tokens: float(group_confidences(tokens["deepconf"], GROUP_TOKENS).min()),
+        ("deepconf",), lambda tokens: float(group_confidences(tokens["deepconf"]).min()),
     ),
     Score(
         "deepconf_bottom10", _C, _DEEPCONF, "mean of the lowest 10 % of the windows' confidences",

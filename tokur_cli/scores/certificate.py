@@ -19,7 +19,6 @@ from tokur_cli.records.typed import read_json
 from tokur_cli.scores.calibration import P_CORRECT, relevant_settings
 from tokur_cli.scores.catalogue import CATALOGUE
 
-SCHEMA = 1
 ASSUMPTION = (
     "The labelled questions are independent draws from where the new ones come from, and the new ones are answered and "
     "scored in the same way."
@@ -78,7 +77,7 @@ class Certificate:
     data: str
     assumption: str = ASSUMPTION
     version: str = __version__
-    schema: int = SCHEMA
+    schema: int = 1
 
     def __post_init__(self) -> None:
         if self.score not in CATALOGUE:
