@@ -13,12 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tokur_cli.records.encoding import encode_value
+from tokur_cli.records.encoding import encode_value, read_json
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.prompt import Prompt
 from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record
-from tokur_cli.records.typed import read_json
 
 calm = settings(deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 """The same examples on every machine, however slow it is."""

@@ -1,4 +1,7 @@
-"""Values as JSON text and back: written by orjson, read by msgspec, and by json what these refuse."""
+"""Values as JSON text and back: written by orjson, read by msgspec, and by json what these refuse.
+
+Files of tokur's own that hold one object (calibration, certificate, posterior) are read by a dataclass' annotations.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,17 @@ import math
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import fields
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import orjson
+
+from tokur_cli import __version__
+from tokur_cli.records.errors import TokurError
+
+T = TypeVar("T")
 
 
 def encode_value(value: Any, *, sort_keys: bool = False) -> bytes:
@@ -60,11 +70,42 @@ def parse_json(text: bytes) -> Any:
         raise ValueError("is nested too deeply to be read") from None
 
 
+def read_json(path: str, kind: type[T], made_by: str) -> T:
+    """Return the object that a file of tokur's own holds.
+
+    Args:
+        path: the file.
+        kind: a dataclass. Fields with a default may be missing, the default of ``schema`` or ``format`` is the newest
+            one, and ``__post_init__`` may raise ValueError where values do not go together.
+        made_by: the command that writes such a file.
+
+    Raises:
+        TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown or of another type.
+    """
+    import msgspec
+
+    try:
+        values: Any = msgspec.json.decode(Path(path).read_bytes())
+        if isinstance(values, dict):
+            for name in ("schema", "format"):
+                newest, written = getattr(kind, name, None), values.get(name)
+                if newest is not None and type(written) is int and written > newest:
+                    message = f"has {name} {written}, and this tokur ({__version__}) reads up to {newest}: update tokur"
+                    raise TokurError(f"{path}: {message}")
+            if unknown := values.keys() - {each.name for each in fields(kind)}:  # type: ignore[arg-type]
+                raise msgspec.ValidationError(f'"{min(unknown)}" is not one of its fields')
+        return msgspec.convert(values, kind)
+    except (FileNotFoundError, NotADirectoryError):
+        raise TokurError(f"{path}: there is no such file; `{made_by}` writes one") from None
+    except OSError as error:
+        raise TokurError(f"{path}: cannot be read: {error.strerror}") from None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise TokurError(f"{path}: {error}; write it again with `{made_by}`") from None
+
+
 def json_type(value: Any) -> str:
     """Return what a JSON value is, in the words of an error message."""
-    if value is None:
-        return "null"
-    names: dict[type, str] = {bool: "a boolean", str: "a string", list: "a list", dict: "an object"}
+    names = {type(None): "null", bool: "a boolean", str: "a string", list: "a list", dict: "an object"}
     return names.get(type(value), "a number")
 
 

@@ -97,13 +97,10 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
             rows = elements(stream, source, longest=max_line)
         else:
             rows = lines(stream, source, max_line)
+        too_long = f"is longer than {max_line / 1e6:g} MB: raise --set max_line to read it"
         for name, line, text in rows:
             try:
-                if text is None:
-                    raise RecordError(
-                        f"is longer than {max_line / 1e6:g} MB: raise --set max_line to read it", name, line
-                    )
-                yield Record.parse(text, name, line)
+                yield RecordError(too_long, name, line) if text is None else Record.parse(text, name, line)
             except RecordError as error:
                 hint = _hint(text or b"") if (name, line) == (source, 1) else ""
                 yield RecordError(error.message + hint, name, line)

@@ -139,13 +139,11 @@ class Record:
         A number or boolean is spelled as JSON has it (``42``, ``1.1``, ``true``).
         """
         value = self.fields.get("reference")
-        if value is None:
-            return []
         if isinstance(value, (bool, int, float)):
             return [encode_value(value).decode()]
         if isinstance(value, list):
             return [self.checked_text(f"reference[{number}]", item) for number, item in enumerate(value)]
-        return [self.checked_text("reference", value)]
+        return [] if value is None else [self.checked_text("reference", value)]
 
     @property
     def reference(self) -> str | None:

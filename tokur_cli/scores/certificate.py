@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from tokur_cli import __version__
+from tokur_cli.records.encoding import read_json
 from tokur_cli.records.provenance import differences
-from tokur_cli.records.typed import read_json
 from tokur_cli.scores.calibration import P_CORRECT, relevant_settings
 from tokur_cli.scores.catalogue import CATALOGUE
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tokur_cli import __version__
+from tokur_cli.records.encoding import read_json
 from tokur_cli.records.errors import UsageError
-from tokur_cli.records.typed import read_json
 
 DEFAULT_TARGETS = "q_proj,k_proj"
 AUTO = "auto"

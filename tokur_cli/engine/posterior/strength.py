@@ -20,9 +20,9 @@ from tokur_cli.engine.posterior.posterior import Posterior
 from tokur_cli.engine.posterior.settings import MOST_KL, PAPER
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.engine.text.tokens import ResponseTokenizer
+from tokur_cli.records.encoding import read_json
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import replacing
-from tokur_cli.records.typed import read_json
 
 TEXTS = (
     "Question: A baker makes 4 trays of rolls with 9 rolls on each tray, and sells 20 of the rolls before noon. "
