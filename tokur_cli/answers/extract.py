@@ -30,15 +30,18 @@ from functools import lru_cache
 from typing import Literal
 
 from tokur_cli.answers.canonical import canonical
-from tokur_cli.answers.choices import chosen_letter, closing_verdict, opening_verdict
-from tokur_cli.answers.latex import boxes, first_line
-from tokur_cli.answers.markers import LANGUAGES, markers
+from tokur_cli.answers.latex import NO, YES, boxes, first_line
+from tokur_cli.answers.markers import ENGLISH, Language, language_of, markers
 from tokur_cli.answers.sentences import (
     CORRECTION,
+    LETTER_OF_CHOICE,
+    SENTENCE_END,
     UNDECIDED,
     closing,
     is_answer_alone,
+    is_cut_off,
     is_prose,
+    main_clause,
     stated,
     word_count,
 )
@@ -57,6 +60,7 @@ class Extraction:
 
 
 _LONGEST_STATEMENT = 2_000
+_TAIL = 4_000
 _LAST_MARKERS = 500  # no response says more often what its answer is, but for one that repeats itself
 _NEXT_QUESTION = re.compile(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise"
@@ -64,11 +68,37 @@ _NEXT_QUESTION = re.compile(
     r"|pergunta|вопрос|задача|问题|問題|题目|문제)\s{0,3}\d{0,3}\s{0,3}:)"
 )
 _SUPPOSED = re.compile(
-    r"(?i)\b(?:if|suppose|supposing|assume|assuming|imagine|whether|unless)\s+(?:that\s+)?(?:(?:the|my|our|your|final"
-    r"|correct|right)\s+){0,3}\Z|\b(?:wrong|incorrect|mistaken|common|initial|original|previous|earlier)\s+\Z"
-    r"|(?<!\bI\s)(?<!\bwe\s)\b(?:said|says|thinks|thought|claims|claimed|believes|guessed)\s+(?:that\s+)?(?:the|his"
-    r"|her)\s+\Z"
+    r"(?i)\b(?:if|suppose|assum(?:e|ing)|whether|unless|wrong|incorrect|initial|original|previous)\s+(?:that\s+)?"
+    r"(?:(?:the|my|our)\s+)?\Z"
 )
+_CHOSEN = re.compile(
+    r"(?i)(?<![A-Za-z])(?:answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|take"
+    r"|opción|respuesta|alternativa|antwort|réponse|resposta|opção|letra|lettera|opzione|risposta|вариант|ответ"
+    r"|cevap|pilihan|đáp án|chọn|antwoord"
+    r"|选项?|選項?|答案|答え|正解|정답|답|번|विकल्प|उत्तर|ข้อ|ตอบ)\W*(?:(?:option|choice|é|es|est|ist)\b|は|是|은|는)?\W*\Z"
+)
+"""What chooses the letter behind it."""
+
+_CALLED_CORRECT = re.compile(
+    r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:[a-z]+\s+){0,2}?"
+    r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|better|plausible|likely|accurate|appropriate)\b"
+    r"|\)?\s+it is\b"
+)
+_CLAUSE = re.compile(r"(?i),?\s+(?=(?:but|so|therefore|hence)\b)|;\s")
+_SMALL = re.compile(r"(?<![^\s*:])\(([a-j])\)|\b(?:option|choice)\s+[a-j](?=[).\s]*(?:\Z|\n))")
+_VERDICT = "|".join(sorted(map(re.escape, YES | NO), key=len, reverse=True))
+_OPENING = re.compile(
+    rf"\A[\s*_#\"'>]*(?P<word>{_VERDICT})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this"
+    rf"|that|we|you|i)\b)",
+    re.IGNORECASE,
+)
+_DECIDED = re.compile(
+    rf"\A\W*(?:(?:so|thus|therefore|hence|overall|in conclusion)\W{{1,3}})?(?:(?:the|this|that)\s+"
+    rf"(?:statement|claim|answer|assertion)\s+is\s+[*_]*)?(?P<word>{_VERDICT})[\W_]*\Z",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(r"(?i)\b(?:if|when|unless|provided)\b|\b(?:and|or)\s+(?:yes|no)\b")
+"""What leaves a verdict open that stands before it."""
 
 
 def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extraction | None:
@@ -95,10 +125,10 @@ def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
     if marked and marked is not _UNREADABLE:
         return marked
     if wanted == "choice":
-        letter = chosen_letter(text)
+        letter = _chosen_letter(text)
         if letter:
             return Extraction(letter, "choice")
-    verdict = opening_verdict(text) or (closing_verdict(text) if wanted == "verdict" else None)
+    verdict = _opening_verdict(text) or (_closing_verdict(text) if wanted == "verdict" else None)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict and wanted != "value" else None
     if marked is _UNREADABLE or UNDECIDED.match(text):
@@ -112,7 +142,7 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
     later = _after_marker(text[end:], wanted, "final_answer")
     if later and later.text and canonical(later.text).kind != "words":
         return later
-    letter = chosen_letter(text[end:]) if letters and canonical(boxed).kind != "choice" else None
+    letter = _chosen_letter(text[end:]) if letters and canonical(boxed).kind != "choice" else None
     if letter:
         return Extraction(letter, "choice")
     return _corrected(text[end:], Extraction(boxed, "boxed"), letters, None)
@@ -192,11 +222,11 @@ def _after_marker(text: str, wanted: AnswerType | None, *rules: str) -> Extracti
         marker.rule: marker
         for marker in markers(text)[-_LAST_MARKERS:]
         if text[marker.end : marker.end + 40].strip()
-        and not _SUPPOSED.search(text, max(0, marker.start - 60), marker.start)
+        and not _SUPPOSED.search(text, max(0, marker.start - 40), marker.start)
     }
     unreadable: Extraction | None = None
     for marker in [last[rule] for rule in rules if rule in last]:
-        following = LANGUAGES[marker.language].with_points(text[marker.end : marker.end + _LONGEST_STATEMENT])
+        following = marker.language.with_points(text[marker.end : marker.end + _LONGEST_STATEMENT])
         answer, end = stated(following, marker.language, text[: marker.start], marker.text, letters=letters) or ("", 0)
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
         announces = marker.rule == "answer_is" and marker.text.rstrip(" ")[-1] in ":\n"
@@ -214,9 +244,62 @@ def _is_mere_words(text: str) -> bool:
     return is_prose(text) and canonical(text).number is None and not re.search(r"[\d\\]", text)
 
 
-def _corrected(rest: str, found: Extraction, letters: bool, language: str | None) -> Extraction:
+def _corrected(rest: str, found: Extraction, letters: bool, language: Language | None) -> Extraction:
     """Return what an answer is corrected to by the text behind it: itself where it is not."""
     if not CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):
         return found
-    corrected = chosen_letter(rest) if letters else closing(rest, language=language)
+    corrected = _chosen_letter(rest) if letters else closing(rest, language=language)
     return Extraction(corrected, found.rule) if corrected else found
+
+
+def _chosen_letter(text: str) -> str | None:
+    """Return the letter that a text chooses, or None where it chooses none or several.
+
+    A clause that denies or doubts chooses none; a text with one letter in its other clauses chooses that.
+
+    Args:
+        text: in plain writing.
+    """
+    text = _SMALL.sub(lambda match: match[0].upper(), text)[-_TAIL:]
+    sentences = [sentence for sentence in SENTENCE_END.split(text) if sentence.strip()]
+    if text.rstrip().endswith(("?", ":")) or is_cut_off(text):
+        del sentences[-1:]
+    named: set[str] = set()
+    for sentence in reversed(sentences):
+        language = language_of(sentence)
+        for clause in reversed(_CLAUSE.split(main_clause(sentence, language))):
+            if language.is_unsure(clause):
+                continue
+            chosen: set[str] = set()
+            for letter in LETTER_OF_CHOICE.finditer(clause):
+                before = clause[: letter.start()]
+                name = letter[1] or letter[2]
+                named.add(name)
+                is_chosen = _CHOSEN.search(before) or _CALLED_CORRECT.match(clause, letter.end())
+                if is_chosen and not UNDECIDED.match(clause, letter.start()):
+                    chosen.add(name)
+            if len(chosen) == 1:
+                return chosen.pop()
+    return named.pop() if len(named) == 1 else None
+
+
+def _opening_verdict(text: str) -> str | None:
+    """Return the word by which a text decides at its beginning, None where it has none or leaves it open.
+
+    Args:
+        text: in plain writing: "No, 9 is divisible by 3.", not "No. 5 is the best.".
+    """
+    first = _OPENING.match(text)
+    if first is None or CORRECTION.match(text[first.end() :].lstrip(" ,.!")):
+        return None
+    language = language_of(text[:_TAIL])
+    rest = SENTENCE_END.split(text[first.end() : _TAIL], maxsplit=1)[0]
+    is_unsure = language is not ENGLISH and first["word"].lower() in YES and language.is_unsure(rest)
+    return None if is_unsure or _OPEN.search(rest) else first["word"]  # "Ja, aber nur wenn …"
+
+
+def _closing_verdict(text: str) -> str | None:
+    """Return the word that a text's last sentence is, but for what leads to it: "Therefore, the claim is false."."""
+    sentences = [sentence for sentence in SENTENCE_END.split(text[-_TAIL:]) if sentence.strip()]
+    last = _DECIDED.match(sentences[-1]) if sentences and not text.rstrip().endswith("?") else None
+    return last["word"] if last else None

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
 
-ENGLISH = "en"
-
 
 @dataclass(frozen=True)
 class Language:
@@ -72,6 +70,7 @@ def _words(alternatives: str) -> re.Pattern[str]:
     return re.compile(alternatives if is_joined else rf"(?i)(?<!\w)(?:{alternatives or '(?!)'})(?!\w)")
 
 
+# A script that another language writes with signs of its own as well comes behind that one: ja before zh, uk before ru.
 _TABLE = (
     Language("en", r"\banswers?\b|\bans\b(?=\.?\s?[:=])", r"[^\n.:=]{0,60}?\b(?:is|are|was|be|becomes|equals|comes(?:\s{1,4}out)?\s{1,4}to|works\s{1,4}out\s{1,4}to|\w{1,12}'s)\b(?!n)|'s\b|[^\n.:=]{0,40}?[:=]|\s{0,4}[-–—]{1,2}>?\s|\s{0,4}\n", "ans", r"so|thus|therefore|hence|consequently|altogether|overall|finally|in (?:all|total|the end)|total|that means|which means|left|remaining|leaves|as a result|we (?:get|have|find)", r"\A(?:let(?! me)|assume|suppose|if)|not|never|neither|nor|cannot|\w+n't|no (?:longer|one|(?:real |such )?(?:solutions?|answers?|numbers?|values?|ways?))|incorrect|wrong|unknown|unclear|without knowing|impossible|un(?:defined|determined|able|sure)|insufficient|supposed to|would have|would (?:\w+ )?be\Z|doubt|guess\w*|wants?|otherwise|either|might|may be|could|maybe|perhaps|possibly|(?:more|less|fewer|greater|larger|smaller|higher|lower) than|at (?:least|most)|(?:between|over|under|above|below|minimum|maximum|(?<!add )up to|besides)(?: of)?(?=\s+\W?\d)|hardly|except|excluding|other than|apart from|all but|or (?:more|less|so|fewer)|squared|cubed|factorial|mod(?:ulo)?|choose", "the is are of and to in there has have that with for this each she he it was not all at be by or his her we how many you can they an as from", False),
     Language("es", r"\b(?:respuesta|resultado\s{1,4}final|solución\s{1,4}final)\b", r"[^\n.:=]{0,60}?(?:\b(?:es|sería|son|era)\b|[:=])", "respuesta resultado solución", r"por (?:lo )?tanto|así que|entonces|en total|luego|en resumen|quedan?", r"no|nunca|ni|si|entre|(?:más|menos|mayor|menor) (?:de|que)|(?:al|por lo) menos|como (?:mínimo|máximo)|hasta|quizás?|tal vez|puede|podrían?|o bien|sería", "el la los las que y en es no se de un una por para con hay son del tiene cuesta quedan al cada"),
@@ -85,8 +84,8 @@ _TABLE = (
     Language("fi", r"\bvastaus\b", r"[^\n.:=]{0,60}?(?:\bon\b|[:=])", "vastaus", r"yhteensä|joten|siis", r"ei|eivät|jos|ehkä|vähintään|enintään|yli|alle", "on ja se hän maksaa ovat"),
     Language("pl", r"(?<!\w)(?:odpowiedź|odpowiedzią|wynik\s{1,4}końcowy)", r"[^\n.:=]{0,60}?(?:\b(?:to|brzmi|jest|wynosi)\b|[:=])", "odpowied wynik", r"więc|zatem|razem|łącznie|w sumie|zostało", r"nie|nigdy|jeśli|jeżeli|między|(?:więcej|mniej) niż|co najmniej|ponad|maksymalnie|może|chyba|być może|mogłoby", "w i jest na się są ma z że kosztuje zostało mają"),
     Language("cs", r"(?<!\w)(?:odpověď|odpoveď)", r"[^\n.:=]{0,60}?(?:\b(?:je|zní|znie)\b|[:=])", "odpov", r"takže|celkem|celkově|tedy|zbývá", r"ne|není|nikdy|jestliže|pokud|mezi|(?:více|méně) než|alespoň|nejvýše|nejméně|možná|snad", "je na se má stojí zbývá jsou korun v"),
-    Language("ru", r"\bрезультат\b|(?<!\w)ответ(?:ом)?(?!\w)", r"[^\n.:=–—]{0,60}?(?:(?<!\w)(?:это|равен|будет|является|составляет)(?!\w)|[:=–—]|\s-\s)", "ответ результат", r"итак|значит|поэтому|следовательно|таким образом|итого|всего|получается", r"не|нет|нельзя|ни|если|между|больше|меньше|более|менее|минимум|максимум|до|может|возможно|наверное|бы", "[а-я]"),
     Language("uk", r"(?<!\w)(?:відповідь|відповіддю)(?!\w)", r"[^\n.:=–—]{0,60}?(?:(?<!\w)(?:це|є|дорівнює|буде)(?!\w)|[:=–—]|\s-\s)", "відповід", r"отже|тому|всього|разом", r"не|ні|якщо|між|більше|менше|щонайменше|може|можливо|б|би", "[іїєґ]"),
+    Language("ru", r"\bрезультат\b|(?<!\w)ответ(?:ом)?(?!\w)", r"[^\n.:=–—]{0,60}?(?:(?<!\w)(?:это|равен|будет|является|составляет)(?!\w)|[:=–—]|\s-\s)", "ответ результат", r"итак|значит|поэтому|следовательно|таким образом|итого|всего|получается", r"не|нет|нельзя|ни|если|между|больше|меньше|более|менее|минимум|максимум|до|может|возможно|наверное|бы", "[а-я]"),
     Language("tr", r"\b(?:cevap|cevab\w{1,3}|yanıt\w{0,3})(?!\w)", r"[^\n.:=]{0,30}?[:=]|\s{1,4}(?:ise\s{1,4}|şudur\s{1,4})?", "cevap cevab yanıt", r"toplam(?:da)?|bu yüzden|böylece|öyleyse|dolayısıyla|sonuç olarak|kaldı|kalır", r"değil\w*|hayır|yok|eğer|ise|en az|en fazla|belki|olabilir|arasında", "ve bir bu var kaldı eder için olur tane vardır ile"),
     Language("vi", r"(?<!\w)(?:đáp\s{1,4}án|đáp\s{1,4}số|câu\s{1,4}trả\s{1,4}lời|trả\s{1,4}lời|kết\s{1,4}quả\s{1,4}cuối\s{1,4}cùng)", r"[^\n.:=]{0,40}?(?:(?<!\w)là(?!\w)|[:=])", "đáp lời quả", r"vậy|do đó|tổng cộng|tất cả|còn lại|như vậy", r"không|chưa|nếu|giữa|hơn|ít nhất|nhiều nhất|tối đa|tối thiểu|có thể|có lẽ", "là có và của một còn được cái quả người cô anh"),
     Language("id", r"\b(?:jawaban(?:nya)?|jawapan(?:nya)?)\b", r"[^\n.:=]{0,50}?(?:\b(?:adalah|ialah|yaitu)\b|[:=])", "jawab jawap", r"jadi|maka|totalnya|sehingga|dengan demikian|sisanya", r"tidak|bukan\w*|jika|kalau|antara|(?:lebih|kurang) dari|minimal|maksimal|mungkin|belum", "yang dan di ada adalah untuk dari sisa buah semua"),
@@ -100,29 +99,27 @@ _TABLE = (
     Language("ar", r"(?<!\w)(?:و|ف)?(?:ال)?(?:إجابة|اجابة|جواب|ناتج|حل)(?!\w)|(?<!\w)پاسخ", r"[^\n.:=]{0,40}?(?:(?<!\w)(?:هي|هو|تساوي|يساوي)(?!\w)|[:=])|\s{1,4}(?:نهایی\s{1,4}|صحیح\s{1,4}|ہے\s{1,4})?(?=[-+]?\d)", "جابة جواب ناتج حل پاسخ", r"لذلك|إذن|اذن|المجموع|إجمالي|وبالتالي|لذا|بالتالي|مجموعا|بنابراین|پس", r"ليس|ليست|لا|لم|لن|إذا|ربما|قد|بين|أكثر من|أقل من|على الأقل|على الأكثر|تحت", "[ء-يپچژگ]", False),
     Language("he", r"תשובה", r"[^\n.:=]{0,40}?(?:(?<!\w)(?:היא|הוא)(?!\w)|[:=])", "תשובה", r"לכן|אז|סך", r"לא|אם|אולי|לפחות|בין", "[א-ת]", False),
     Language("th", r"คำตอบ|ตอบ", r"[^\n.:=]{0,30}?(?:คือ|เป็น|ได้แก่|[:=])|\s{0,4}(?=[-+]?\d)", "ตอบ", r"ดังนั้น|รวม|ทั้งหมด|เหลือ", r"ไม่|ถ้า|หาก|อาจ|อย่างน้อย|มากกว่า|น้อยกว่า", "[ก-๛]", False),
-    Language("zh", r"(?:正确|最终|最后|最後|最終|正確)?(?:答案|选项|選項)|答(?=\s{0,4}[:,])|(?:最终|最后|最後)(?:的)?结果", r"[^\n。.:=,]{0,16}?(?:就?应该是|應該是|就?是|等于|等於|[为為選选:=])|\s{0,4}\n|\s{0,4}(?=[-+]?\d)", "答 选项 選項 结果", r"所以|因此|总共|總共|一共|共有|合计|合計|总计|故|于是|於是|还剩|剩下", r"不|没|沒|无法|無法|并非|如果|可能|也许|或许|至少|最多|超过|少于|多于|之间", "[一-鿿]", False),
-    Language("ja", r"(?:最終的な)?(?:答え|解答|正解|回答)|答(?=\s{0,4}:)", r"[^\n。.:=,]{0,16}?(?:となるのは|は|が|[:=])\s{0,4},?", "答 正解", r"したがって|従って|よって|ゆえに|全部で|合わせて|だから|それで|残り", r"ない|ません|では(?:な|あり)|ず、|もし|かもしれ|以上|以下|未満|少なくとも|多くても|間", "[ぁ-ヿ]", False),
     Language("ko", r"(?:최종\s{0,4})?(?:정답|해답|답변|답)(?![가-힣]{3})", r"[^\n.:=,]{0,16}?(?:은|는|이|[:=])\s{0,4}", "답", r"따라서|그러므로|그래서|총|모두|합계|결국|남은", r"아니|아닙|않|없|못|만약|아마|이상|이하|미만|최소|최대|사이", "[가-힣]", False),
+    Language("ja", r"(?:最終的な)?(?:答え|解答|正解|回答)|答(?=\s{0,4}:)", r"[^\n。.:=,]{0,16}?(?:となるのは|は|が|[:=])\s{0,4},?", "答 正解", r"したがって|従って|よって|ゆえに|全部で|合わせて|だから|それで|残り", r"ない|ません|では(?:な|あり)|ず、|もし|かもしれ|以上|以下|未満|少なくとも|多くても|間", "[ぁ-ヿ]", False),
+    Language("zh", r"(?:正确|最终|最后|最後|最終|正確)?(?:答案|选项|選項)|答(?=\s{0,4}[:,])|(?:最终|最后|最後)(?:的)?结果", r"[^\n。.:=,]{0,16}?(?:就?应该是|應該是|就?是|等于|等於|[为為選选:=])|\s{0,4}\n|\s{0,4}(?=[-+]?\d)", "答 选项 選項 结果", r"所以|因此|总共|總共|一共|共有|合计|合計|总计|故|于是|於是|还剩|剩下", r"不|没|沒|无法|無法|并非|如果|可能|也许|或许|至少|最多|超过|少于|多于|之间", "[一-鿿]", False),
 )  # fmt: skip
-LANGUAGES = {language.code: language for language in _TABLE}
-_COMMON = {code: frozenset(language.common.split()) for code, language in LANGUAGES.items()}
+ENGLISH = _TABLE[0]
+_COMMON = {language.code: frozenset(language.common.split()) for language in _TABLE}
 
 
-def language_of(text: str) -> str:
-    """Return the code of the language that a text is most likely in; English where nothing tells.
+def language_of(text: str) -> Language:
+    """Return the language that a text is most likely in; English where nothing tells.
 
     Args:
         text: a sentence or more.
     """
     lowered = text.lower()
     if not text.isascii():
-        for code in ("ko", "ja", "zh", "th", "he", "ar", "hi", "bn", "ta", "el", "uk", "ru"):
-            if re.search(LANGUAGES[code].common, lowered):
-                return code
+        for language in _TABLE:
+            if language.common.startswith("[") and re.search(language.common, lowered):
+                return language
     words = re.findall(r"[^\W\d_]+", lowered)[-60:]
-    hits = {code: sum(word in common for word in words) for code, common in _COMMON.items()}
-    best = max(hits, key=lambda code: hits[code])
-    return best if hits[best] > hits[ENGLISH] else ENGLISH
+    return max(_TABLE, key=lambda language: sum(word in _COMMON[language.code] for word in words))
 
 
 class Marker(NamedTuple):
@@ -132,14 +129,14 @@ class Marker(NamedTuple):
         start: where it begins.
         end: where it ends and what it announces begins.
         text: the words.
-        language: its ISO 639-1 code.
+        language: whose words they are.
         rule: ``final_answer`` where it, or what is shortly before it, says so; else ``answer_is``.
     """
 
     start: int
     end: int
     text: str
-    language: str
+    language: Language
     rule: str
 
 
@@ -159,5 +156,5 @@ def markers(text: str) -> list[Marker]:
         for match in language.marker.finditer(text):
             is_final = _FINAL.search(text, max(0, match.start() - 16), match.end())
             rule = "final_answer" if is_final else "answer_is"
-            found.append(Marker(match.start(), match.end(), match[0], language.code, rule))
-    return sorted(found)
+            found.append(Marker(match.start(), match.end(), match[0], language, rule))
+    return sorted(found, key=lambda marker: (marker.start, marker.end))

@@ -130,12 +130,11 @@ _UNDER_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_SMALL[1:10])})\b)?|
 _SCALES = rf"[ -](?:{'|'.join(_LARGE)})\b"
 _WHOLE = rf"(?:(?:{_UNDER_100}|an?)(?:{_SCALES})+(?:,?(?: and)? {_UNDER_100}(?:{_SCALES})*)*|{_UNDER_100})"
 _FRACTION = "|".join(_BELOW)
-_WORDED = re.compile(
-    rf"(?i)(?:(?P<above>{_UNDER_100}|an?)[ -](?P<below>{_FRACTION})|(?P<half>half(?! a ))"
-    rf"|(?P<whole>{_WHOLE})(?: and (?:a|one) (?P<added>{_FRACTION}))?)(?![A-Za-z])"
+_SPELLED = re.compile(
+    rf"(?i)(?<![A-Za-z-])(?<!past )(?:(?P<above>{_UNDER_100}|an?)[ -](?P<below>{_FRACTION})|(?P<half>half(?! a ))"
+    rf"|(?P<whole>{_WHOLE})(?: and (?:a|one) (?P<added>{_FRACTION}))?)"
+    r"(?![A-Za-z]|[ -](?:first|second|third|(?:four|fif|six|seven|eigh|nin|ten)th|past)\b)"
 )
-_ORDINAL_BEHIND = re.compile(r"[ -](?:first|second|third|[a-z]+th|past)\b")
-_SPELLED = re.compile(rf"{_SIGN_WORDS}|(?<![A-Za-z-])(?i:{'|'.join(_NUMBER_WORDS)}|an?)\b")
 
 
 def read_number(text: str) -> Number | None:
@@ -153,11 +152,11 @@ def read_number(text: str) -> Number | None:
         return replace(found, rounded=rounding.value, scale=rounding.scale, unit=found.unit or rounding.unit)
     if text[:1] + text[-1:] in ("()", "{}"):
         return read_number(text[1:-1].strip())
-    shown = " ".join(_TEXT.sub(r" \1 ", text).split())
+    shown = with_digits(" ".join(_TEXT.sub(r" \1 ", text).split()), ones=True)
     name = _NAME.match(shown)
     shown = re.sub(r"\A([-+])\s+", r"\1", shown[name.end() :] if name else shown)
     digits = _NUMBER.match(shown)
-    amount = _in_digits(shown, digits) if digits else _in_words(shown, 0)
+    amount = _in_digits(shown, digits) if digits else None
     if amount is None or amount.number is None:
         return None
     behind = shown[amount.end :]
@@ -179,25 +178,58 @@ def _is_mere_words(text: str, *, is_apart: bool) -> bool:
     return not words[0][0].isascii() or is_apart or (text[0] == " " and len(words[0]) >= 3)
 
 
-def amounts(text: str, *, spelled: bool = False) -> list[Amount]:
+def with_digits(text: str, *, ones: bool = False) -> str:
+    """Return a text without digits with those of its English number words, ``5/2 hours`` for "two and a half hours".
+
+    Args:
+        text: a sentence or a number; one with digits is returned as it is.
+        ones: whether "one" is a number, and not the "one" of "one of them".
+    """
+    if re.search(r"\d", text):
+        return text
+    return _SPELLED.sub(lambda words: words[0] if words[0].lower() == "one" and not ones else _spelled(words), text)
+
+
+def _spelled(words: re.Match[str]) -> str:
+    """Return the digits of a match of ``_SPELLED``; the words of an ordinal such as "twenty-third"."""
+    below = (words["below"] or words["added"] or "").lower()
+    fraction = Fraction(1, _BELOW[below]) if below else Fraction(0)
+    if words["half"]:
+        return "1/2"
+    if words["added"] or words["whole"]:
+        return str(_value_of_words(words["whole"]) + fraction)
+    above = _value_of_words(words["above"])
+    return words[0] if above > 1 and not below.endswith("s") else str(above * fraction)
+
+
+def _value_of_words(words: str) -> int:
+    total = group = 0
+    for word in re.findall("[a-z]+", words.lower()):
+        if word == "hundred":
+            group *= 100
+        elif word in _LARGE:
+            total, group = total + group * _LARGE[word], 0
+        else:
+            group += 1 if word in ("a", "an") else _VALUES.get(word, 0)
+    return total + group
+
+
+def amounts(text: str) -> list[Amount]:
     """Return the amounts in a text, in their order and without overlaps.
 
     Args:
         text: as of ``read_number``.
-        spelled: whether to look for numbers in words in place of digits.
     """
     found: list[Amount] = []
-    match = (_SPELLED if spelled else _NUMBER).search(text)
+    match = _NUMBER.search(text)
     while match and len(found) < 48:
-        amount = _in_words(text, match.start()) if spelled else _in_digits(text, match)
-        if amount and spelled and amount.text.lower() in ("one", "a", "an"):
-            amount = None
+        amount = _in_digits(text, match)
         symbols = SYMBOLS.match(text, amount.end) if amount and amount.text[-1] in "0123456789}" else None
         if amount and symbols:
             amount = Amount(amount.start, symbols.end(), text[amount.start : symbols.end()].strip(), None)
         if amount:
             found.append(amount)
-        match = match.re.search(text, amount.end if amount else match.end())
+        match = _NUMBER.search(text, amount.end if amount else match.end())
     return found
 
 
@@ -219,49 +251,6 @@ def _in_digits(text: str, match: re.Match[str]) -> Amount | None:
     places = len(digits.partition(".")[2]) if is_decimal else 0
     number = Number(-value if any(signs) else value, scale, unit, match["base"] or "", places)
     return _joined(text, Amount(match.start(), end, text[match.start() : end].strip(), number))
-
-
-def _in_words(text: str, start: int) -> Amount | None:
-    """Return the amount in English words that stands at ``start``, None where none does or an ordinal."""
-    sign = re.match(_SIGN_WORDS, text[start:])
-    found = _read_words(text, start + sign.end() if sign else start)
-    if found is None or _ORDINAL_BEHIND.match(text, found[1]) or text[:start].endswith("past "):
-        return None
-    scale, unit, end = _behind(text, found[1], is_money=False)
-    number = Number(-found[0] if sign else found[0], scale, unit)
-    return _joined(text, Amount(start, end, text[start:end].strip(), number))
-
-
-def _read_words(text: str, start: int = 0) -> tuple[Fraction, int] | None:
-    """Return the number in words that stands at ``start`` and where it ends, or None where none does.
-
-    Args:
-        text: such as ``four apples``, ``two and a half hours``.
-        start: where the number begins.
-    """
-    number = _WORDED.match(text, start)
-    if number is None:
-        return None
-    if number["half"]:
-        return Fraction(1, 2), number.end()
-    whole, below = number["whole"] or number["above"], number["below"] or number["added"]
-    value = Fraction(_value_of_words(whole))
-    if number["below"]:
-        is_ordinal = value > 1 and not below.lower().endswith("s")  # twenty-third
-        return None if is_ordinal else (value / _BELOW[below.lower()], number.end())
-    return value + (Fraction(1, _BELOW[below.lower()]) if below else 0), number.end()
-
-
-def _value_of_words(words: str) -> int:
-    total = group = 0
-    for word in re.findall("[a-z]+", words.lower()):
-        if word == "hundred":
-            group *= 100
-        elif word in _LARGE:
-            total, group = total + group * _LARGE[word], 0
-        else:
-            group += 1 if word in ("a", "an") else _VALUES.get(word, 0)
-    return total + group
 
 
 def _value(match: re.Match[str], digits: str) -> Fraction | None:
@@ -310,9 +299,9 @@ def _behind(text: str, start: int, *, is_money: bool) -> tuple[Fraction, Unit | 
         if word is None:
             break
         name = word["sign"] or word["name"]
-        known = "" if name in _LETTER_SCALES else scale_of(name)
-        if not known and name in _LETTER_SCALES and (is_money or position == word.start(2)):
-            known = _LETTER_SCALES[name]
+        letter = _LETTER_SCALES.get(name)
+        is_close = is_money or position == word.start("name")
+        known = scale_of(name) if letter is None else letter if is_close else ""
         if known:
             scale *= SCALES[known]
             end = position = word.end() if len(known) == len(name) else word.start("name") + len(known)

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.latex import TEXT_GROUP
-from tokur_cli.answers.markers import ENGLISH, LANGUAGES, language_of
-from tokur_cli.answers.numbers import DIGITS, LETTER, SYMBOLS, Amount, amounts, read_number
+from tokur_cli.answers.markers import ENGLISH, Language, language_of
+from tokur_cli.answers.numbers import DIGITS, LETTER, SYMBOLS, Amount, amounts, read_number, with_digits
 from tokur_cli.answers.units import CURRENCY
 
 SENTENCE_END = re.compile(
@@ -145,10 +145,10 @@ def is_cut_off(text: str) -> bool:
     return bool(_DANGLING.search(line[-20:]) or line.count("{") > line.count("}"))
 
 
-def main_clause(sentence: str, language: str) -> str:
+def main_clause(sentence: str, language: Language) -> str:
     """Return a sentence without asides, reasons, contrasts and what it takes back."""
     sentence = _ASIDE.sub("", sentence)
-    corrected = CORRECTION.search(sentence) if language == ENGLISH else None
+    corrected = CORRECTION.search(sentence) if language is ENGLISH else None
     if corrected and corrected.start():
         sentence = sentence[corrected.end() :].lstrip(" ,:")
     for cut in _BESIDE.finditer(sentence):
@@ -158,12 +158,12 @@ def main_clause(sentence: str, language: str) -> str:
     return sentence
 
 
-def stated(following: str, language: str, worked: str, lead: str, *, letters: bool) -> tuple[str, int] | None:
+def stated(following: str, language: Language, worked: str, lead: str, *, letters: bool) -> tuple[str, int] | None:
     """Return the answer behind a marker such as "the answer is" and its sentence's end; None where it is none for sure.
 
     Args:
         following: what comes after the marker, in plain writing with decimal points.
-        language: the marker's, as its ISO 639-1 code.
+        language: the marker's.
         worked: what comes before the marker, whose last result may tell which of several numbers is meant.
         lead: the marker itself, which may deny what it announces ("La respuesta no es").
         letters: whether a letter is wanted.
@@ -171,7 +171,7 @@ def stated(following: str, language: str, worked: str, lead: str, *, letters: bo
     marks = _LEADING_MARKS.match(following)
     start = marks.end() if marks else 0
     rest = following[start:]
-    if LANGUAGES[language].is_unsure(lead):
+    if language.is_unsure(lead):
         return None
     math = MATH.match(rest)
     if math:
@@ -185,10 +185,10 @@ def stated(following: str, language: str, worked: str, lead: str, *, letters: bo
     return (text, start + (end.end() if end else len(rest))) if text else None
 
 
-def _behind_marker(sentence: str, letters: bool, language: str, worked: str) -> str | None:
+def _behind_marker(sentence: str, letters: bool, language: Language, worked: str) -> str | None:
     """Return what the sentence behind a marker states: alone, or within words."""
-    main = main_clause(sentence, language)
-    if LANGUAGES[language].is_unsure(re.split(r"[,;]\s", main)[0]) or (letters and UNDECIDED.match(main)):
+    main = with_digits(main_clause(sentence, language))
+    if language.is_unsure(re.split(r"[,;]\s", main)[0]) or (letters and UNDECIDED.match(main)):
         return None
     letter = _LEADING_CHOICE.match(main)
     if letter:
@@ -206,7 +206,7 @@ def _behind_marker(sentence: str, letters: bool, language: str, worked: str) -> 
     return _concluded(main, worked, language, is_marked=True)
 
 
-def closing(text: str, *, language: str | None = None) -> str | None:
+def closing(text: str, *, language: Language | None = None) -> str | None:
     """Return the answer that a text's last sentences come to, or None where they do not for sure.
 
     The last sentence with a number or formula counts: the result of its calculation, else its one number, where that is
@@ -214,43 +214,39 @@ def closing(text: str, *, language: str | None = None) -> str | None:
 
     Args:
         text: in plain writing.
-        language: the text's, as its ISO 639-1 code; None to tell it from the text's words.
+        language: the text's; None to tell it from the text's words.
     """
     language = language or language_of(text[-500:])
     if is_cut_off(text):
         return None
-    sentences = _sentences(LANGUAGES[language].with_points(text[-4_000:]))
-    for index in range(len(sentences) - 1, -1, -1):
-        sentence = sentences[index]
+    sentences = _sentences(language.with_points(text[-4_000:]))
+    for index, sentence in reversed(list(enumerate(sentences))):
         found = _readings(sentence)
         is_cut = index == len(sentences) - 1 and not _ENDED.search(text[-300:])  # by a limit on tokens
         if is_cut and (not found or word_count(sentence[found[-1].end :].partition(",")[2]) > 2):
             return None
         if re.search(r"[?:]\s*\Z", sentence):
             return None
-        if not found and LANGUAGES[language].is_unsure(sentence.split()[0]):
-            return None
         if found:
             return _concluded(sentence, "\n".join(sentences[:index]), language, is_marked=False)
     return None
 
 
-def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) -> str | None:
+def _concluded(sentence: str, worked: str, language: Language, *, is_marked: bool) -> str | None:
     """Return the one answer that a sentence with numbers states, None where it may be another.
 
     Args:
         sentence: in plain writing.
         worked: what comes before it.
-        language: as its ISO 639-1 code.
+        language: its language.
         is_marked: whether a marker announces that it states the answer.
     """
-    row = LANGUAGES[language]
     main = main_clause(sentence, language)
     found = _readings(main)
     result = _last_result(main)
     if result:
         return _of_calculation(main, found, result)
-    if not found or row.is_unsure(main):
+    if not found or language.is_unsure(main):
         return None
     worth = _worked_out(worked)
     whole = [one for one in found if not (_MORE_BEHIND.match(main, one.end) or _MORE_BEFORE.search(main[: one.start]))]
@@ -264,13 +260,13 @@ def _concluded(sentence: str, worked: str, language: str, *, is_marked: bool) ->
         return said[-1].text
     if len(whole) < len(found):
         return _resolved(whole, worth)
-    if is_marked and language == ENGLISH and word_count(main[: found[0].start]) <= 2:
+    if is_marked and language is ENGLISH and word_count(main[: found[0].start]) <= 2:
         return found[0].text
     last = found[-1]
     if _PREDICATE.search(main[: last.start]) and word_count(main[last.end :]) <= 3:
         return last.text
-    concludes = row.concludes(main)
-    so = max(_SO.finditer(main), key=re.Match.end, default=None) if language == ENGLISH else concludes
+    concludes = language.concludes(main)
+    so = max(_SO.finditer(main), key=re.Match.end, default=None) if language is ENGLISH else concludes
     one = _only(found) or _only([amount for amount in found if so and amount.start >= so.end()])
     if one is None or concludes or worth in (None, found[0].value):
         return one or _resolved(found, worth)
@@ -335,7 +331,7 @@ def _calculation(text: str, first: re.Match[str]) -> tuple[re.Match[str] | None,
 
 
 def _sentences(text: str) -> list[str]:
-    """Return the sentences of a text, formulas whole, without blank ones."""
+    """Return the sentences of a text, formulas whole and numbers in digits, without blank ones."""
     formulas = [math.span() for math in MATH.finditer(text)]
     pieces, start = [], 0
     for end in SENTENCE_END.finditer(text):
@@ -343,7 +339,7 @@ def _sentences(text: str) -> list[str]:
             pieces.append(text[start : end.end()])
             start = end.end()
     pieces.append(text[start:])
-    return [piece.strip() for piece in pieces if any(character.isalnum() for character in piece)]
+    return [with_digits(piece.strip()) for piece in pieces if any(character.isalnum() for character in piece)]
 
 
 def _readings(sentence: str) -> list[Amount]:
@@ -360,8 +356,7 @@ def _readings(sentence: str) -> list[Amount]:
             end = math.start() + len(formula)
             formulas.append(Amount(math.start(), end, formula, canonical(formula).number))
         outside = outside[: math.start()] + " " * (end - math.start()) + outside[end:]
-    found = sorted([*amounts(outside), *formulas], key=lambda amount: amount.start)
-    return found or amounts(sentence, spelled=True)
+    return sorted([*amounts(outside), *formulas], key=lambda amount: amount.start)
 
 
 def _whole_formula(text: str, math: re.Match[str]) -> str:
