@@ -118,19 +118,19 @@ def _rows_of_completions(logprobs: dict[str, Any]) -> list[Any]:
 def _read(record: Record, what: str, row: dict[str, Any]) -> LoggedToken:
     if not isinstance(row["token"], str):
         raise TypeError
-    text, logprob = _text_of(row), _number(record, f"{what}: logprob", row.get("logprob"))
-    tops = row.get("top_logprobs") or ()
-    listed = [(_number(record, f"{what}: top_logprobs", top.get("logprob")), _text_of(top)) for top in tops]
-    likeliest = [(number, other) for number, other in listed if number is not None]
+    logprob, tops = _number(record, f"{what}: logprob", row.get("logprob")), row.get("top_logprobs") or ()
+    listed = [(_number(record, f"{what}: top_logprobs", top.get("logprob")), top) for top in tops]
+    likeliest = [(number, top) for number, top in listed if number is not None]
     if (mass := sum(math.exp(number) for number, _ in likeliest)) > _MOST_MASS:
         raise record.error(f"{what}: top_logprobs: the probabilities sum to {mass:.3g}")
+    is_first = bool(likeliest) and (likeliest[0][0], likeliest[0][1].get("token")) == (logprob, row["token"])
     # vLLM puts the sampled token first, whether it is one of the likeliest or not. Where it is less likely than all
     # others, or alone, and not more likely than all that are not listed, it may be there as the sampled one only
-    others = min((number for number, _ in likeliest[1:]), default=_LIKELIEST_OF_ALL)
-    if likeliest and likeliest[0] == (logprob, text) and likeliest[0][0] < others:
+    if is_first and likeliest[0][0] < min((number for number, _ in likeliest[1:]), default=_LIKELIEST_OF_ALL):
         del likeliest[0]
     likeliest.sort(key=lambda pair: -pair[0])
-    return LoggedToken(text, logprob, tuple(number for number, _ in likeliest), tuple(text for _, text in likeliest))
+    texts = tuple(_text_of(top) for _, top in likeliest)
+    return LoggedToken(_text_of(row), logprob, tuple(number for number, _ in likeliest), texts)
 
 
 def _text_of(row: dict[str, Any]) -> bytes:
