@@ -17,8 +17,8 @@ from torch import Tensor
 from tokur_cli.engine.model.cached import DEFAULT_SIMILARITY_MODEL, SIMILARITY, embedded_folder
 from tokur_cli.engine.model.errors import explained_errors, tokenizing
 from tokur_cli.engine.model.find import Source
-from tokur_cli.engine.model.imports import import_transformers
 from tokur_cli.engine.model.load import load_checked, load_tokenizer
+from tokur_cli.engine.model.place import import_transformers
 from tokur_cli.records.errors import TokurError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokur_cli.engine.model.imports import import_transformers
+from tokur_cli.engine.model.place import import_transformers
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import replacing
 

@@ -64,15 +64,16 @@ def explained_errors(name: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and not is_panic(error):
             raise
-        raise TokurError(_explained(error, name) or f"{name} can't be loaded: {first_line(error)}") from error
+        raise TokurError(_sentence(error, name)) from error
 
 
-def _explained(error: BaseException | None, name: str) -> str | None:
-    """Return what is said of an error or of its causes; None where none is known."""
-    if error is None:
-        return None
-    classes = {each.__name__ for each in type(error).__mro__}
-    for kind, text, sentence in _SENTENCES:
-        if kind in classes and text in str(error):
-            return sentence.format(name=name, error=first_line(error))
-    return _explained(error.__cause__ or error.__context__, name)
+def _sentence(error: BaseException, name: str) -> str:
+    """Return what is said of an error, or of the first of its causes that is known."""
+    cause: BaseException | None = error
+    while cause is not None:
+        classes = {each.__name__ for each in type(cause).__mro__}
+        for kind, text, sentence in _SENTENCES:
+            if kind in classes and text in str(cause):
+                return sentence.format(name=name, error=first_line(cause))
+        cause = cause.__cause__ or cause.__context__
+    return f"{name} can't be loaded: {first_line(error)}"

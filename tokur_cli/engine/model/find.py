@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tokur_cli.engine.model.cached import DEFAULT_MODEL, LANGUAGE, converted_gguf, embedded_folder
 from tokur_cli.engine.model.errors import explained_errors, first_line
+from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.records.errors import TokurError, UsageError
 
 if TYPE_CHECKING:
@@ -54,24 +55,17 @@ class Source:
         return Path(str(cached_file(self.place, name, revision=self.revision)))
 
 
-def find_adapted(
-    name: str, adapter: str | None, revision: str | None, progress: Callable[[str], None]
-) -> tuple[Source, Source | None]:
-    """Return where a model is and the adapter that belongs on it, if one does.
-
-    Args:
-        name: a model, or an adapter, whose config then names the model.
-        adapter: an adapter that belongs on the model; None for none but what ``name`` may be.
-        revision: of what ``name`` is.
-        progress: called with what is being done.
+def find_adapted(request: ModelRequest, progress: Callable[[str], None]) -> tuple[Source, Source | None]:
+    """Return where a model is and the adapter that belongs on it, if one does: an adapter's config names its base.
 
     Raises:
         UsageError: a revision for local files.
         TokurError: there is no such model or adapter, or the two cannot be put together.
     """
-    base = find_source(name, revision, progress)
-    if adapter is not None:
-        own = find_source(adapter, None, progress)
+    name = request.name
+    base = find_source(name, request.revision, progress)
+    if request.adapter is not None:
+        own = find_source(request.adapter, None, progress)
     elif not base.is_adapter:
         return base, None
     else:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tokur_cli.engine.model.adapters import merge_adapter
 from tokur_cli.engine.model.errors import explained_errors
 from tokur_cli.engine.model.find import TOKENIZER_CONFIG, Source, causal_config, find_adapted
-from tokur_cli.engine.model.imports import import_transformers
-from tokur_cli.engine.model.place import place_weights, resolve_dtype
+from tokur_cli.engine.model.place import import_transformers, place_weights, resolve_dtype
 from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.records.errors import TokurError
 
@@ -68,9 +67,7 @@ class ModelDescription:
     def vocabulary_size(self) -> int | None:
         """How many token ids it takes, not always the tokenizer's; None if its config does not say."""
         size: int | None = getattr(self.config.get_text_config(decoder=True), "vocab_size", None)
-        if self.adapter and size is not None:  # it may bring tokens of its own
-            return max(size, len(self.tokenizer))
-        return size
+        return max(size, len(self.tokenizer)) if size and self.adapter else size  # it may bring tokens of its own
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -104,7 +101,7 @@ class LanguageModel(ModelDescription):
 def describe_model(request: ModelRequest, progress: Callable[[str], None] = lambda _: None) -> ModelDescription:
     """Find a causal language model, without loading its weights; raises what ``load_language_model`` raises."""
     with explained_errors(request.name):
-        source, adapter = find_adapted(request.name, request.adapter, request.revision, progress)
+        source, adapter = find_adapted(request, progress)
     import_transformers()
     import transformers
 
@@ -241,6 +238,8 @@ def load_checked(source: Source, kind: str, *, unused: tuple[str, ...] = (), **o
     """
     import transformers
 
+    from tokur_cli.engine.model.quantised import plain_tensors
+
     model, report = getattr(transformers, kind).from_pretrained(
         source.place,
         revision=source.revision,
@@ -258,21 +257,13 @@ def load_checked(source: Source, kind: str, *, unused: tuple[str, ...] = (), **o
             f"the weights of {source.name} don't fit its config.json: {weight} has the shape {tuple(found)}, "
             f"not {tuple(wanted)}"
         )
-    if (weight := not_finite(model)) is not None:
-        raise TokurError(
-            f"the weights of {source.name} are damaged: {weight} has NaN or infinite entries; get them again"
-        )
-    loaded: PreTrainedModel = model.eval().requires_grad_(False)
-    return loaded
-
-
-def not_finite(model: PreTrainedModel) -> str | None:
-    """Return the name of a weight that holds NaN or infinity, if one does; a sum does not hide them, and is quick."""
-    from tokur_cli.engine.model.quantised import plain_tensors
-
     for name, weight in model.named_parameters():
         for tensor in plain_tensors(weight):
-            countable = tensor.is_floating_point() and tensor.itemsize > 1 and tensor.device.type != "meta"
+            countable = tensor.is_floating_point() and tensor.itemsize > 1 and not tensor.is_meta
+            # A sum hides none of them, and is quick
             if countable and not tensor.sum().isfinite() and not tensor.isfinite().all():
-                return name
-    return None
+                raise TokurError(
+                    f"the weights of {source.name} are damaged: {name} has NaN or infinite entries; get them again"
+                )
+    loaded: PreTrainedModel = model.eval().requires_grad_(False)
+    return loaded

@@ -1,10 +1,15 @@
-"""What this machine computes fast, and where a model's weights fit."""
+"""How the libraries run on this machine: quietly, in which dtype, and where a model's weights fit."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import sys
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tokur_cli.engine.model.request import SPREADING, ModelRequest
@@ -16,6 +21,42 @@ if TYPE_CHECKING:
 SHARE_FOR_WEIGHTS = 0.9  # of a GPU's free memory; the rest is for activations
 CPU_INFO = Path("/proc/cpuinfo")
 CPU_BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16"})
+OPTIMISATION = "scipy.optimize"
+
+
+def import_transformers() -> None:
+    """Import transformers, without the libraries' advice and bars; ``TOKUR_DEBUG=1`` leaves everything on.
+
+    SciPy's optimisation comes only when it is called for, which takes 0.3 s off a start: transformers' losses, which
+    its models import, take one function from it, for object detectors.
+
+    oneDNN and PyTorch keep 64 kernels each, compiled for a shape, in place of 1,024 of half a megabyte and more.
+    """
+    for cache in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
+        os.environ.setdefault(cache, "64")
+    quiet = os.environ.get("TOKUR_DEBUG") != "1"
+    for library in ("bitsandbytes", "torchao", "torch.utils._pytree", "accelerate") if quiet else ():
+        logging.getLogger(library).setLevel(logging.ERROR)  # some warn when imported
+    import accelerate  # noqa: F401  (before: whatever it imports sees SciPy as it is)
+    import huggingface_hub.utils
+    import transformers.utils.logging
+
+    if quiet:
+        hub: Any = huggingface_hub.utils
+        own: Any = transformers.utils.logging
+        hub.logging.set_verbosity_error()
+        own.set_verbosity_error()
+        own.disable_progress_bar()  # the hub's bars too, which stay where someone watches
+        if sys.stderr.isatty():
+            hub.enable_progress_bars()
+    if OPTIMISATION in sys.modules:
+        return
+    stand_in: Any = ModuleType(OPTIMISATION)
+    stand_in.linear_sum_assignment = lambda *of, **by: import_module(OPTIMISATION).linear_sum_assignment(*of, **by)
+    sys.modules[OPTIMISATION] = stand_in
+    with suppress(ImportError):  # another function, another place: the models import it as it is
+        import transformers.loss.loss_utils
+    del sys.modules[OPTIMISATION]
 
 
 def resolve_dtype(dtype: str, device_map: str) -> str:
