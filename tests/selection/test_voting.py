@@ -63,7 +63,7 @@ def test_choose_ranks_keeps_a_tenth_and_votes_as_in_the_paper():
 def test_choose_bon_passes_over_a_response_without_an_answer():
     choice = choose([3.0, 2.0, 1.0], [None, 0, 1], Rule("bon"))
     assert (choice.chosen, choice.weights) == (1, {0: 0.0, 1: 1.0, 2: 0.0})
-    assert choose([3.0, 2.0, 1.0], [None, None, None], Rule("bon")).chosen == 0
+    assert choose([3.0, 2.0, 1.0], [None, None, None], Rule("bon")).weights == {0: 1.0, 1: 0.0, 2: 0.0}
 
 
 def test_choose_ranks_equals_in_the_middle_and_keeps_unscored_responses_up_to_the_minimum():

@@ -177,24 +177,22 @@ class _Run:
 
     def results(self, scores: Mapping[str, _Columns], baselines: Sequence[str]) -> dict[str, ScoreResult]:
         """Return what each score achieves, and how far it is above each baseline on the records that have both."""
-        others = [name for name in baselines if name in scores and self.resamples]
-        views = {(name, name): score for name, score in scores.items()}
-        for one, other in itertools.chain(itertools.product(scores, others), itertools.product(others, scores)):
-            if (np.isnan(scores[other]["confidence"]) > np.isnan(scores[one]["confidence"])).any():
-                views[one, other] = _beside(scores[one], scores[other])
-        figures = self._figures(views)
+        figures = self._figures(scores)
         results = {}
         for name, score in scores.items():
-            count = int(np.isfinite(score["confidence"]).sum())
             metrics = {
                 metric: Estimate.resampled(values, reason=self._why_undefined(METRICS[metric], score))
-                for metric, values in figures[name, name].items()
+                for metric, values in figures[name].items()
             }
             differences = {}
-            for other in others:
-                if other != name:
-                    ours = figures.get((name, other), figures[name, name])
-                    differences[other] = _differences(ours, figures.get((other, name), figures[other, other]))
+            for other in baselines:
+                if other != name and other in scores and self.resamples:
+                    ours, theirs = figures[name], figures[other]
+                    if (np.isnan(score["confidence"]) != np.isnan(scores[other]["confidence"])).any():
+                        both = {"ours": _beside(score, scores[other]), "theirs": _beside(scores[other], score)}
+                        ours, theirs = self._figures(both).values()
+                    differences[other] = _differences(ours, theirs)
+            count = int(np.isfinite(score["confidence"]).sum())
             results[name] = ScoreResult(count, len(self.label) - count, metrics, differences)
         return results
 
@@ -216,7 +214,7 @@ class _Run:
             return "no record tells its length (neg_length)"
         return "no two records of similar length are correct and incorrect"
 
-    def _figures(self, views: Mapping[tuple[str, str], _Columns]) -> dict[tuple[str, str], dict[str, Floats]]:
+    def _figures(self, scores: Mapping[str, _Columns]) -> dict[str, dict[str, Floats]]:
         """Return what each score has in each metric, in the order of ``METRICS``.
 
         Returns:
@@ -224,14 +222,14 @@ class _Run:
             scores, which draw whole questions with replacement; none of a metric without an interval.
         """
         ones = np.ones((1, len(self.label)))
-        found = {name: self._metrics(score, None)(ones) for name, score in views.items()}
-        merged = {name: self._metrics(score, MOST_GROUPS) for name, score in views.items()}
+        found = {name: self._metrics(score, None)(ones) for name, score in scores.items()}
+        merged = {name: self._metrics(score, MOST_GROUPS) for name, score in scores.items()}
         weights = draws(self.cluster, self.resamples, self.seed) if self.resamples else ()
         drawn = [{name: of(weight) for name, of in merged.items()} for weight in itertools.chain([ones], weights)]
         for name, figures in found.items():
             for metric, value in figures.items():
                 if METRICS[metric].has_interval:
-                    first, *others = (of_views[name][metric] for of_views in drawn)
+                    first, *others = (of_scores[name][metric] for of_scores in drawn)
                     figures[metric] = np.concatenate([value, *(other + (value - first) for other in others)])
         return found
 
