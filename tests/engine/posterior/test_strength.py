@@ -115,22 +115,17 @@ def test_suitable_strength_takes_what_is_not_finite_as_too_far():
     assert 0.05 / 1.05 <= chosen <= 0.05
 
 
-def counted(function):
-    calls = []
-
-    def call(sigma):
-        calls.append(sigma)
-        return function(sigma)
-
-    return call, calls
-
-
 @given(
     scale=st.floats(1e-3, 1e3), power=st.floats(1.5, 3.0), ceiling=st.floats(1.0, 10.0), tolerance=st.floats(0.005, 0.3)
 )
 def test_largest_sigma_is_found_from_below_in_under_ten_sweeps(scale, power, ceiling, tolerance):
     """A divergence that grows as a power and levels off, as a language model's does."""
-    divergence, calls = counted(lambda sigma: ceiling * -math.expm1(-((sigma / scale) ** power) / ceiling))
+    calls = []
+
+    def divergence(sigma):
+        calls.append(sigma)
+        return ceiling * -math.expm1(-((sigma / scale) ** power) / ceiling)
+
     exact = scale * (-ceiling * math.log1p(-tolerance / ceiling)) ** (1 / power)
     found = largest_sigma(divergence, tolerance)
     assert exact / (PRECISION * 1.05) <= found <= exact

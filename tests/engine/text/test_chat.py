@@ -22,8 +22,6 @@ PHI = """{% for m in messages %}{{ '<|' + m['role'] + '|>\n' + m['content'] + '<
 {%- if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}"""
 GLM = """[gMASK]<sop>{% for m in messages %}{{ '<|' + m['role'] + '|>\n' + m['content'] }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"""
-
-
 LLAMA_3 = """{{ bos_token }}{% for m in messages %}
 {{- '<|start_header_id|>' + m['role'] + '<|end_header_id|>\n\n' + m['content'] | trim + '<|eot_id|>' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"""
@@ -61,13 +59,9 @@ def family(name):
 
 
 QUESTION = {"role": "user", "content": "How many?"}
-
-
 PARTS = """{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' }}
 {%- for part in m['content'] | selectattr('type', 'equalto', 'text') %}{{ part['text'] }}{% endfor %}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"""
-
-
 BY_TEMPLATE = [name for name, (_, eos, _, end) in FAMILIES.items() if end != eos]
 
 

@@ -39,7 +39,6 @@ class TextPasses:
     def __init__(self, model: PreTrainedModel, batch_tokens: int) -> None:
         self.model = model
         self._batches = HalvingBatches(batch_tokens, apart_from=rescaling(model).beyond)
-        self._device = input_device(model)
 
     @torch.inference_mode()
     def compute(
@@ -61,7 +60,7 @@ class TextPasses:
 
     def run(self, sequences: Sequence[Sequence[int]]) -> Any:
         """Return the outputs of the model's body for a batch of sequences of token ids."""
-        return run_body(self.model, input_ids=pad(sequences, self._device), use_cache=False)
+        return run_body(self.model, input_ids=pad(sequences, input_device(self.model)), use_cache=False)
 
     def of_logits(self, outputs: Any, states: Tensor, reduce: Callable[[Tensor], Tensor]) -> Tensor:
         """Return what is made, row by row, of the float32 logits (n, V) of a batch's states (n, d)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -38,12 +39,10 @@ def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
     exact = weight.cpu().double()
     left = None
     if max(weight.shape) > _SMALL and rank < min(weight.shape):
-        try:
+        with suppress(ArpackError):  # values that nearly coincide, or none but 0
             start = np.random.default_rng(0).standard_normal(min(weight.shape))
             vectors, values, _ = svds(exact.numpy(), rank, v0=start, return_singular_vectors="u")
             left = torch.from_numpy(vectors[:, np.argsort(-values)].copy())
-        except ArpackError:  # values that nearly coincide, or none but 0
-            pass
     if left is None:
         left = torch.linalg.svd(exact, full_matrices=False).U[:, :rank]
     largest = left.gather(0, left.abs().argmax(dim=0, keepdim=True))

@@ -91,12 +91,11 @@ def build_posterior(
         outputs, inputs = projection.size
         if not 1 <= rank <= min(outputs, inputs):
             raise TokurError(f"rank {rank} is not possible: {projection.name} is {outputs} × {inputs}")
-
-    saved, bases = None, None
-    if cache is not None:
-        saved = cache / f"{weight_digest(model, projections, rounded=False)}-rank{rank}.safetensors"
+    bases = None
+    saved = cache and cache / f"{weight_digest(model, projections, rounded=False)}-rank{rank}.safetensors"
+    if saved is not None and saved.exists():
         try:
-            bases = read_basis(saved) if saved.exists() else None
+            bases = read_basis(saved)
         except TokurError as error:
             note(f"{error}: the basis is computed again")
     if bases is None:

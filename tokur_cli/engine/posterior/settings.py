@@ -60,8 +60,6 @@ class PosteriorSettings:
 PAPER = PosteriorSettings()
 """The paper's, which are the defaults."""
 SETTINGS = tuple(each.name for each in fields(PosteriorSettings))
-
-
 DRAW_SETTINGS = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers", "seed")
 """Names of what numbers depend on that has to do with draws, as ``tokur.run`` has them."""
 
