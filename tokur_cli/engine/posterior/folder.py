@@ -68,7 +68,7 @@ def keep_posterior(
         place.mkdir()
         write_basis(place / BASIS, {matrix.name: matrix.basis for matrix in posterior.matrices})
         for draw in range(draws):
-            save_adapter(place / f"draw-{draw}", model.model, posterior, draw, model.source.name, model.source.revision)
+            save_adapter(place / f"draw-{draw}", model, posterior, draw)
         text = json.dumps(vars(description), indent=2, ensure_ascii=False) + "\n"
         (place / DESCRIPTION).write_text(text, encoding="utf-8")
         open_to_readers(place, place)
@@ -104,9 +104,7 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Post
     return with_bases(description, projections, bases)
 
 
-def save_adapter(
-    folder: Path, model: PreTrainedModel, posterior: Posterior, draw: int, model_name: str, revision: str | None
-) -> None:
+def save_adapter(folder: Path, model: LanguageModel, posterior: Posterior, draw: int) -> None:
     """Write one draw as a LoRA adapter in PEFT's format, float32: B = U′, A = εᵀ, scaling 1.
 
     The parts of a fused weight share one adapter, whose rank is r′ times their number: their A stand one above the
@@ -117,8 +115,6 @@ def save_adapter(
         model: the base model.
         posterior: what is drawn from.
         draw: which one, from 0.
-        model_name: of the base model.
-        revision: its hub commit; None for local files.
     """
     modules: dict[str, list[PerturbedMatrix]] = {}
     for matrix in posterior.matrices:
@@ -138,12 +134,12 @@ def save_adapter(
     others = {name: rank for name, rank in ranks.items() if rank != most}
     # The ends of the names where these match no other module of the model, as vLLM wants
     ends = {name.rpartition(".")[2] for name in modules}
-    meant = {name for name, _ in model.named_modules() if name.rpartition(".")[2] in ends}
+    meant = {name for name, _ in model.model.named_modules() if name.rpartition(".")[2] in ends}
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
-        "base_model_name_or_path": model_name,
-        "revision": revision,
+        "base_model_name_or_path": model.source.name,
+        "revision": model.source.revision,
         "inference_mode": True,
         "r": most,
         "lora_alpha": most,

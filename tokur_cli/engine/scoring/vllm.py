@@ -214,6 +214,6 @@ def _adapters(folder: Path, language_model: LanguageModel, draws: Draws) -> list
     asked = []
     for number in range(draws.num_draws):
         place = folder / f"draw-{number}"
-        save_adapter(place, language_model.model, draws.posterior, number, language_model.name, None)
+        save_adapter(place, language_model, draws.posterior, number)
         asked.append(LoRARequest(place.name, number + 1, str(place)))
     return asked
