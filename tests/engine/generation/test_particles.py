@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,6 +170,13 @@ def test_particles_depend_on_no_batch():
     assert run(max_rows=1) == run(max_rows=5, batch=30) == run(room=1) == expected
     backwards = by_place(guided(model, "eu", "mean", Resampling(None), some_questions(6, seed=1)[::-1]))
     assert {place: (r.token_ids, r.lineage.ancestors) for place, r in backwards.items()} == expected
+
+
+def test_particles_do_not_depend_on_what_memory_held_before(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "new_empty", lambda self, *size: self.new_full(size, math.nan))
+    asked = [DecodingRequest(index, f"q{index}", [9] * 16, range(COUNT)) for index in range(7)]
+    got = guided(tiny_model(), "eu", "mean", Resampling(), asked, max_rows=64, room=35 * columns_for(40) * 256)
+    assert sorted(token_ids(got)) == [(index, slot) for index in range(7) for slot in range(COUNT)]
 
 
 def test_particle_filter_takes_questions_that_come_late():

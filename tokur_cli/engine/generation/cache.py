@@ -113,12 +113,13 @@ class RollingLayer(DynamicLayer):
         arranged, storages = [], []
         for tensor, storage in zip((self.keys, self.values), self.storage, strict=True):
             heads, width = tensor.shape[1], tensor.shape[3]
-            moved = tensor[:, :, self.used - kept : self.used].index_select(0, rows.to(tensor.device))
+            last = tensor.shape[2] if is_in_place else self.used  # where more rows come, they may hold anything as yet
+            moved = tensor[:, :, self.used - kept : last].index_select(0, rows.to(tensor.device))
             storages.append(storage if fits else tensor.new_empty(self.room * heads * width))
             new = storages[-1][: size[0] * size[1] * heads * width].view(size[0], heads, size[1], width)
             if not is_in_place:
                 new.zero_()  # what is masked must be finite
-            new[:, :, columns - kept : columns].index_copy_(0, places.to(tensor.device), moved)
+            new[:, :, columns - kept : columns - kept + moved.shape[2]].index_copy_(0, places.to(tensor.device), moved)
             arranged.append(new)
         self.keys, self.values = arranged
         self.storage = storages[0], storages[1]

@@ -81,81 +81,73 @@ Guided = GuidedResponse | tuple[DecodingRequest, TokurError]
 """A response, or a question that cannot be answered and why."""
 
 
-@dataclass(frozen=True)
-class _Particle:
-    """A response so far.
-
-    Args:
-        response: it.
-        root: the slot that it began in.
-        step: the token that its last step begins with.
-        ends, scores: as in ``Lineage``.
-    """
-
-    response: DecodedResponse
-    root: int
-    step: int = 0
-    ends: tuple[int, ...] = ()
-    scores: tuple[float, ...] = ()
-
-    @property
-    def is_growing(self) -> bool:
-        return self.response.finish_reason == "step"
-
-    @property
-    def quantities(self) -> Quantities:
-        """Per-token quantities, T first in their shapes."""
-        scored = self.response.scored
-        return {name: np.array([token[name] for token in scored]) for name in scored[0] if name != "draw_log_p"}
-
-
 @dataclass
 class _Question:
-    """A question under way."""
+    """A question under way, with N slots.
+
+    Args:
+        request: it.
+        responses: what the slots hold.
+        steps: the token that the last step of each response begins with.
+        ends, scores: tokens and score of what each slot held after each round, (rounds, N).
+        ancestors: the slot that each was filled from after each round but the last, (rounds − 1, N).
+        ess: effective sample size at each resampling.
+        weights: of earlier rounds that were left as they are.
+        error: why the question is given up.
+    """
 
     request: DecodingRequest
-    particles: list[_Particle]  # N
-    slot_scores: list[tuple[float, ...]] = field(default_factory=list)  # (rounds, N)
-    ancestors: list[list[int]] = field(default_factory=list)  # (rounds − 1, N)
+    responses: list[DecodedResponse]
+    steps: list[int]
+    ends: list[list[int]] = field(default_factory=list)
+    scores: list[list[float]] = field(default_factory=list)
+    ancestors: list[list[int]] = field(default_factory=list)
     ess: list[float] = field(default_factory=list)
-    weights: Weights | None = None  # of earlier rounds that were left as they are
-    error: TokurError | None = None  # why it is given up
+    weights: Weights | None = None
+    error: TokurError | None = None
 
     @property
     def is_growing(self) -> bool:
-        return any(particle.is_growing for particle in self.particles)
+        return any(response.finish_reason == "step" for response in self.responses)
 
     def next_steps(self) -> Iterator[DecodingRequest]:
-        """Yield what is to be generated in a round, the copies of a particle in one request."""
+        """Yield what is to be generated in a round, the copies of a response in one request."""
         slots_of: dict[int, list[int]] = {}  # of the same response
-        for slot, particle in enumerate(self.particles):
-            if particle.is_growing:
-                slots_of.setdefault(id(particle.response), []).append(slot)
+        for slot, response in enumerate(self.responses):
+            if response.finish_reason == "step":
+                slots_of.setdefault(id(response), []).append(slot)
         for slots in slots_of.values():
-            begun = self.particles[slots[0]].response
-            yield replace(self.request, samples=slots, begun=begun, step=len(self.slot_scores))
+            yield replace(self.request, samples=slots, begun=self.responses[slots[0]], step=len(self.scores))
 
     def take(self, response: DecodedResponse) -> None:
-        """Note that a particle has grown."""
-        particle = self.particles[response.sample]
-        step = len(particle.response.token_ids)
-        self.particles[response.sample] = replace(particle, response=response, step=step)
+        """Note that a response has grown."""
+        self.steps[response.sample] = len(self.responses[response.sample].token_ids)
+        self.responses[response.sample] = response
 
     def response(self, slot: int) -> GuidedResponse:
         """Return what a slot holds at the end."""
-        particle = self.particles[slot]
-        texts = [other.response.token_ids for other in self.particles]
+        path = [slot]  # where it was after each round
+        for ancestors in reversed(self.ancestors):
+            path.insert(0, ancestors[path[0]])
+        texts = [response.token_ids for response in self.responses]
         lineage = Lineage(
-            ends=particle.ends,
-            scores=particle.scores,
-            slot_scores=tuple(scores[slot] for scores in self.slot_scores),
+            ends=tuple(ends[place] for ends, place in zip(self.ends, path, strict=True)),
+            scores=tuple(scores[place] for scores, place in zip(self.scores, path, strict=True)),
+            slot_scores=tuple(scores[slot] for scores in self.scores),
             ancestors=tuple(ancestors[slot] for ancestors in self.ancestors),
             ess=tuple(self.ess),
-            root=particle.root,
+            root=path[0],
             copies=texts.count(texts[slot]),
         )
-        fields = {**vars(particle.response), "sample": slot, "scored": []}
-        return GuidedResponse(**fields, lineage=lineage, quantities=particle.quantities)
+        response = self.responses[slot]
+        fields = {**vars(response), "sample": slot, "scored": []}
+        return GuidedResponse(**fields, lineage=lineage, quantities=_quantities(response))
+
+
+def _quantities(response: DecodedResponse) -> Quantities:
+    """Return per-token quantities, T first in their shapes."""
+    names = [name for name in response.scored[0] if name != "draw_log_p"]
+    return {name: np.array([token[name] for token in response.scored]) for name in names}
 
 
 class ParticleFilter:
@@ -186,8 +178,8 @@ class ParticleFilter:
                 exhausted = following is _END
                 if not isinstance(following, DecodingRequest):
                     break
-                empty = DecodedResponse(following.index, 0, [], "", "step")
-                questions.append(_Question(following, [_Particle(empty, n) for n in range(len(following.samples))]))
+                count, empty = len(following.samples), DecodedResponse(following.index, 0, [], "", "step")
+                questions.append(_Question(following, [empty] * count, [0] * count))
             if questions:
                 questions = yield from self._round(questions)
             elif not exhausted:
@@ -221,13 +213,12 @@ class ParticleFilter:
                 self._resample(question)
                 going_on.append(question)
             else:
-                yield from map(question.response, range(len(question.particles)))
+                yield from map(question.response, range(len(question.responses)))
         return going_on
 
     def _judge(self, question: _Question) -> None:
         """Compute the scores of all particles at the end of a round."""
-        responses = [particle.response for particle in question.particles]
-        unscored = [response for response in responses if len(response.scored) < len(response.token_ids)]
+        unscored = [response for response in question.responses if len(response.scored) < len(response.token_ids)]
         whole = [TokenizedResponse(question.request.prompt_ids, response.token_ids) for response in unscored]
         for index, quantities in self.scorer.score(whole):
             if isinstance(quantities, TokurError):
@@ -235,19 +226,18 @@ class ParticleFilter:
                 return
             count = len(unscored[index].token_ids)
             unscored[index].scored = [{name: values[t] for name, values in quantities.items()} for t in range(count)]
-        for slot, particle in enumerate(question.particles):
-            score = self.guide.score(particle.quantities, particle.step)
-            ends = (*particle.ends, len(particle.response.token_ids))
-            question.particles[slot] = replace(particle, ends=ends, scores=(*particle.scores, score))
-        question.slot_scores.append(tuple(particle.scores[-1] for particle in question.particles))
-        if not all(map(math.isfinite, question.slot_scores[-1])):
+        slots = zip(question.responses, question.steps, strict=True)
+        question.scores.append([self.guide.score(_quantities(response), step) for response, step in slots])
+        question.ends.append([len(response.token_ids) for response in question.responses])
+        if not all(map(math.isfinite, question.scores[-1])):
             question.error = TokurError("the model's numbers for a response so far are not finite: try --dtype float32")
 
     def _resample(self, question: _Question) -> None:
-        key = (self.decoder.sampling.seed, "resample", question.request.key, len(question.slot_scores) - 1)
-        rewards = [self.guide.sign * score for score in question.slot_scores[-1]]
+        key = (self.decoder.sampling.seed, "resample", question.request.key, len(question.ancestors))
+        rewards = [self.guide.sign * score for score in question.scores[-1]]
         ancestors, size, weights = self.guide.resampling.resample(rewards, key, question.weights)
-        question.particles = [question.particles[ancestor] for ancestor in ancestors]
+        question.responses = [question.responses[ancestor] for ancestor in ancestors]
+        question.steps = [question.steps[ancestor] for ancestor in ancestors]
         question.ancestors.append(ancestors)
         question.ess.append(size)
         question.weights = weights if self.guide.of_step else None
