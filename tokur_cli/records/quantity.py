@@ -36,11 +36,6 @@ class Quantity:
         return (self.name,) if self.guide == self.name else (self.mean, self.sum)
 
     @property
-    def total(self) -> str:
-        """The score of a whole response that is its aggregate over the tokens; empty if there is none."""
-        return self.sum if self.aggregate == "sum" else self.mean
-
-    @property
     def sign(self) -> int:
         """1 for a confidence, −1 for an uncertainty."""
         return 1 if self.orientation == "confidence" else -1

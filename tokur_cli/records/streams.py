@@ -48,27 +48,27 @@ def open_input(path: str) -> Iterator[io.BufferedReader]:
     """
     name, form, faults = display_name(path), "", [OSError, zlib.error]
     with _open(path) as file:
-        head, as_it_comes = file.peek(), SimpleNamespace(read=file.read1)
-        stream: Any = file
-        if head.startswith(_GZIP):
-            import gzip
-
-            stream, form = gzip.GzipFile(fileobj=as_it_comes), "gzip"
-        elif head.startswith(_ZSTD) or (head[:1] in b"PQRSTUVWXYZ[\\]^_" and head.startswith(_ZSTD_SKIPPABLE, 1)):
-            if sys.version_info >= (3, 14):
-                from compression import zstd
-            else:
-                from backports import zstd
-
-            stream, form = zstd.ZstdFile(as_it_comes), "zstd"
-            faults.append(zstd.ZstdError)
         try:
+            head, as_it_comes = file.peek(), SimpleNamespace(read=file.read1)
+            stream: Any = file
+            if head.startswith(_GZIP):
+                import gzip
+
+                stream, form = gzip.GzipFile(fileobj=as_it_comes), "gzip"
+            elif head.startswith(_ZSTD) or (head[:1] in b"PQRSTUVWXYZ[\\]^_" and head.startswith(_ZSTD_SKIPPABLE, 1)):
+                if sys.version_info >= (3, 14):
+                    from compression import zstd
+                else:
+                    from backports import zstd
+
+                stream, form = zstd.ZstdFile(as_it_comes), "zstd"
+                faults.append(zstd.ZstdError)
             yield stream
         except EOFError:
             raise TokurError(f"{name}: the {form} data is cut short: the file is not complete") from None
         except tuple(faults) as error:
             what = f"the {form} data cannot be unpacked" if form else "cannot be read"
-            raise TokurError(f"{name}: {what}: {error}") from None
+            raise TokurError(f"{name}: {what}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _open(path: str) -> io.BufferedReader:

@@ -112,8 +112,9 @@ class Score:
     @property
     def representative(self) -> str:
         """The score that speaks for it: of those made of one quantity that by which tokens are compared; or itself."""
-        quantity = self.quantity
-        return self.name if quantity is None or not quantity.total else quantity.total
+        if (quantity := self.quantity) is None:
+            return self.name
+        return (quantity.sum if quantity.aggregate == "sum" else quantity.mean) or self.name
 
 
 def _sum(quantity: str) -> Callable[[Features], float]:
