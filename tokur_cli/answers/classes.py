@@ -78,7 +78,7 @@ def _put_numbers(known: dict[Hashable, str], numbers: Mapping[str, Number]) -> N
             plain[answer] = number
     united = [(answer, number, number.unit) for answer, number in numbers.items() if number.unit]
     for answer, number, unit in sorted(united, key=lambda item: known.keys().isdisjoint(readings(item[1]))):
-        _put(known, answer, (unit.dimension, number.value * number.scale * unit.factor), *readings(number))
+        _put(known, answer, (unit.dimension, readings(number, with_unit=True)[0]), *readings(number))
 
 
 def _keys(form: Canonical) -> list[Hashable]:

@@ -43,14 +43,10 @@ class Outcome(str, Enum):
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
-    NO_ANSWER = "no_answer"
-    """The response gives no answer: it counts as incorrect."""
-    QUALITY = "quality"
-    """The label is a quality between 0 and 1."""
-    UNPARSABLE_REFERENCE = "unparsable_reference"
-    """The reference is not mathematics that math-verify can read, and the answer is not the same text."""
-    TIMEOUT = "timeout"
-    """The comparison ran out of time or memory."""
+    NO_ANSWER = "no_answer"  # which counts as incorrect
+    QUALITY = "quality"  # from 0 to 1, in place of correct or incorrect
+    UNPARSABLE_REFERENCE = "unparsable_reference"  # not the answer's text, nor anything that math-verify can read
+    TIMEOUT = "timeout"  # the comparison ran out of time or memory
     NO_REFERENCE = "no_reference"
     PLACEHOLDER = "placeholder"
     NULL_LABEL = "null_label"
@@ -70,18 +66,14 @@ class Outcome(str, Enum):
         return self is Outcome.CORRECT if self in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.NO_ANSWER) else None
 
 
-_OUTCOMES = {True: Outcome.CORRECT, "unparsable": Outcome.UNPARSABLE_REFERENCE, None: Outcome.TIMEOUT}
-"""What the replies of workers mean; all else is ``INCORRECT``."""
-
-_FOREIGN_WORD = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u1fff\u3040-\ud7ff]")
-
-_WORD = re.compile(r"[^\W\d_]{2}")
-_SIGN = re.compile(r"[\\=<>^+*/|{}\[\]]")
-
 MIN_PLACES = 6
 """From how many decimals on a decimal may stand for the number that it abbreviates."""
 
 _MIN_SIGNIFICAND = 10**5
+_FOREIGN_WORD = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u1fff\u3040-\ud7ff]")
+_WORD = re.compile(r"[^\W\d_]{2}")
+_SIGN = re.compile(r"[\\=<>^+*/|{}\[\]]")
+_OUTCOMES = {True: Outcome.CORRECT, "unparsable": Outcome.UNPARSABLE_REFERENCE, None: Outcome.TIMEOUT}  # of replies
 _REMEMBERED = 100_000  # replies of workers; then all are forgotten
 _WORTH_A_WORKER = 16  # a worker costs as much as that many easy comparisons
 _START = (
@@ -94,32 +86,29 @@ def numbers_equal(first: Number, second: Number) -> bool:
     """Return whether two numbers are the same by the rules in this module's docstring."""
     if first.name and second.name and first.name != second.name:
         return False
-    factors = [Fraction(1), Fraction(1)]
-    if first.unit and second.unit:
-        if first.unit.dimension != second.unit.dimension:
-            return False
-        factors = [first.unit.factor, second.unit.factor]
+    has_units = first.unit is not None and second.unit is not None
+    if first.unit and second.unit and first.unit.dimension != second.unit.dimension:
+        return False
     one_is_percent = {first.scale, second.scale} == {Fraction(1), Fraction(1, 100)}
-    ones, others = (
-        [value * factor for value in readings(number, may_lack_sign=one_is_percent)]
-        for number, factor in zip((first, second), factors, strict=True)
-    )
+    ones, others = (readings(number, with_unit=has_units, may_lack_sign=one_is_percent) for number in (first, second))
     last, final = _last_decimal(first), _last_decimal(second)
     return any(
         one == other or abs(one - other) < max(abs(one) * last, abs(other) * final) for one in ones for other in others
     )
 
 
-def readings(number: Number, *, may_lack_sign: bool = True) -> list[Fraction]:
-    """Return the values that a number may be written as without its unit, its exact value first.
+def readings(number: Number, *, with_unit: bool = False, may_lack_sign: bool = True) -> list[Fraction]:
+    """Return the values that a number may be written as, its exact value first.
 
     Args:
         number: the number.
+        with_unit: whether its unit counts.
         may_lack_sign: whether its per cent sign may be left out.
     """
     written = [number.value] if number.rounded is None else [number.value, number.rounded]
     scales = [number.scale, Fraction(1)] if may_lack_sign and number.scale == Fraction(1, 100) else [number.scale]
-    return [value * scale for scale in scales for value in written]
+    factor = number.unit.factor if number.unit and with_unit else 1
+    return [value * scale * factor for scale in scales for value in written]
 
 
 def _last_decimal(number: Number) -> Fraction:
@@ -132,17 +121,15 @@ def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
     """Return whether two answers are the same as text or number; None where only a symbolic comparison can tell."""
     if reference.number and answer.number:
         return numbers_equal(reference.number, answer.number)
-    forms, kinds = (reference, answer), {reference.kind, answer.kind}
-    if kinds == {"choice"}:
-        named = [form.beside for form in forms if form.beside and form.beside.kind == "words"]
-        return reference.text == answer.text and len({form.text for form in named}) < 2  # "A. Ada" is not "A. Alan"
+    forms = (reference, answer)
+    kinds, besides = [form.kind for form in forms], [form.beside for form in forms if form.beside]
+    if kinds == ["choice", "choice"]:
+        names = {beside.text for beside in besides if beside.kind == "words"}
+        return reference.text == answer.text and len(names) < 2  # "A. Ada" is not "A. Alan"
     if "choice" in kinds:
-        letter, other = forms if reference.kind == "choice" else (answer, reference)
-        beside = letter.beside
-        if beside is None or other.text.upper() == letter.text:
-            return other.text.upper() == letter.text
-        return compare_cheaply(beside, other) if letter is reference else compare_cheaply(other, beside)
-    if len(kinds) == 1 and reference.text in (answer.text, f"[{answer.text}]"):  # a list as Python has it
+        same = reference.text.upper() == answer.text.upper()  # of a word, too
+        return same if same or not besides else compare_cheaply(*(form.beside or form for form in forms))
+    if kinds[0] == kinds[1] and reference.text in (answer.text, f"[{answer.text}]"):  # a list as Python has it
         return True
     if all(map(_is_prose, forms)) and name_of(reference.text) == name_of(answer.text):
         return True

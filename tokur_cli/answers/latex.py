@@ -22,7 +22,6 @@ NO = frozenset(
 )
 """The words, in small letters, by which a text says yes or true, no or false."""
 
-_LONGEST_LIST_GAP = 100
 _LONGEST_LINE = 2_000
 
 _BOX = re.compile(r"\\{1,2}(?:boxed|fbox)(?![A-Za-z])")
@@ -39,7 +38,7 @@ _REALS = re.compile(
     r"|(?i:(?:the set of )?(?:all|any) (?:the )?reals?(?: numbers?| values?)?(?: of)?(?: [a-z])?|(?:the )?real numbers)"
 )
 _BARE_BOX = re.compile(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
-_LIST_GAP = re.compile(r"(?:[\s$,;]|\\[()\[\],;]|\\quad|\\qquad)*")
+_SPACING = re.compile(r"\\q?quad")
 _NEXT_PART = re.compile(r"(?i)[.;,\n]\W{0,4}(?:part\s{1,4})?\([b-h]\)[^.;\n]{0,40}\Z")
 _SO = re.compile(r"(?i)\b(?:so|thus|therefore|hence|consequently)\b|所以|因此")
 _LIST_WORD = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
@@ -81,14 +80,13 @@ def _join_list(text: str, spans: list[tuple[int, int, int]]) -> str:
 
 def _belongs_together(gap: str) -> bool:
     """Return whether the text between two boxes makes them a list: none, a comma, or a few words with "and" or "or"."""
-    if len(gap) > _LONGEST_LIST_GAP:
+    if len(gap) > 100 or "\n\n" in gap:
         return False
-    if _NEXT_PART.search(gap) or _LIST_GAP.fullmatch(gap) or not re.search(r"[\w\n=.]", gap):
-        return "\n\n" not in gap
     words = TEXT_GROUP.sub(lambda group: group[0].partition("{")[2].rstrip("}"), gap)
-    if _SO.search(words):
-        return False
-    return bool(_LIST_WORD.search(words)) and len(words.split()) <= 10 and not re.search(r"[.!?:](?:\s|$)|\n\n", words)
+    if _NEXT_PART.search(gap) or not re.search(r"[\w=.]", _SPACING.sub("", gap)):
+        return True
+    has_list_word = _LIST_WORD.search(words) and not _SO.search(words)
+    return bool(has_list_word) and len(words.split()) <= 10 and not re.search(r"[.!?:](?:\s|$)", words)
 
 
 def common_name(text: str) -> str | None:
