@@ -13,7 +13,7 @@ from tokur_cli.answers.equivalence import Equivalence, Outcome
 
 @pytest.fixture(scope="module")
 def equivalence():
-    with Equivalence(1, seconds=20) as shared:
+    with Equivalence(seconds=20) as shared:
         yield shared
 
 
@@ -130,7 +130,7 @@ def test_compare_tells_a_reference_apart_that_nothing_can_read(equivalence):
     ],
 )
 def test_compare_ends_hopeless_expressions_in_time_and_goes_on(answer, seconds, outcome):
-    with Equivalence(1, seconds=seconds) as patient:
+    with Equivalence(seconds=seconds) as patient:
         started = time.monotonic()
         hopeless, fine = patient.compare([("x+2", answer), ("x+2", "2+x")])
         assert time.monotonic() - started < 20
@@ -139,14 +139,14 @@ def test_compare_ends_hopeless_expressions_in_time_and_goes_on(answer, seconds, 
 
 
 def test_compare_replaces_a_worker_that_eats_memory():
-    with Equivalence(1, seconds=60, memory_bytes=160 << 20) as small:
+    with Equivalence(seconds=60, memory_bytes=160 << 20) as small:
         outcomes = small.compare([("5", "2^{2^{31}}"), ("x+2", "2+x")])
     assert outcomes == [Outcome.TIMEOUT, Outcome.CORRECT]
 
 
 def test_compare_counts_no_memory_of_the_process_that_starts_a_worker():
     ballast = bytearray(b"x" * (400 << 20))
-    with Equivalence(1, memory_bytes=400 << 20) as small:
+    with Equivalence(memory_bytes=400 << 20) as small:
         assert small.compare([("[0,9)", "[0,1)")]) == [Outcome.INCORRECT]
     del ballast
 
@@ -154,7 +154,7 @@ def test_compare_counts_no_memory_of_the_process_that_starts_a_worker():
 def test_workers_do_not_outlive_a_killed_parent():
     script = (
         "from tokur_cli.answers.equivalence import Equivalence\n"
-        "equivalence = Equivalence(1, seconds=1)\n"
+        "equivalence = Equivalence(seconds=1)\n"
         "equivalence.compare([('x', 'x+1')])\n"
         "print(next(iter(equivalence._workers)).pid, flush=True)\n"
         "equivalence.compare([('x', '9^{9^{9^9}}')])\n"

@@ -19,7 +19,7 @@ Names (the ``x`` of ``x = 5``) do not separate votes. A missing answer belongs t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
 
 from tokur_cli.answers.canonical import Canonical, canonical
@@ -35,75 +35,70 @@ def answer_classes(answers: Sequence[str | None], equivalence: Equivalence) -> l
         equivalence: compares expressions; it is not asked while all answers are numbers, letters or words.
     """
     given = {answer: canonical(answer) for answer in answers if answer is not None and answer.strip()}
-    forms = dict(sorted(given.items(), key=lambda item: (*_plainness(item[1]), len(item[0]), item[0])))
+    plain = {value for form in given.values() if form.number and not form.number.unit for value in _keys(form)}
+    forms = dict(sorted(given.items(), key=lambda item: (*_plainness(item[1], plain), len(item[0]), item[0])))
+    prints = _fingerprints(forms, equivalence)
     known: dict[Hashable, str] = {}  # the class of each answer, and of what tells classes apart
+    heads: dict[str, list[str]] = {}  # the answers that began classes, by the fingerprint that they share
+    decimals: dict[str, Number] = {}
     for answer, form in forms.items():
-        if form.kind in ("choice", "words"):
-            _put(known, answer, (form.kind, form.text))
-            for key in _keys(form.beside) if form.beside else ():
-                known.setdefault(key, known[answer])
-    _put_numbers(known, {answer: form.number for answer, form in forms.items() if form.number})
-    _put_expressions(known, {answer: form for answer, form in forms.items() if form.kind == "expression"}, equivalence)
+        keys = _keys(form)
+        own = keys[0]
+        fingerprint = prints.get(form.text) if form.kind == "expression" else None
+        if form.number and form.number.unit:  # the answers to one question share the unit that it asks for
+            keys = [*keys[1:], own]
+        elif form.number:
+            if form.number.places >= MIN_PLACES:
+                keys += [other for other, number in decimals.items() if numbers_equal(form.number, number)]
+            decimals[answer] = form.number
+        elif fingerprint and fingerprint.startswith("@"):
+            own = fingerprint if ":" in fingerprint else Fraction(fingerprint[1:])  # 2+3 joins the class of 5
+            keys.append(own)
+        elif fingerprint:
+            candidates = heads.setdefault(fingerprint, [])
+            outcomes = equivalence.compare([(head, answer) for head in candidates])
+            same = [head for head, outcome in zip(candidates, outcomes, strict=True) if outcome is Outcome.CORRECT]
+            keys += same
+            candidates += [] if same else [answer]
+        known[answer] = next((known[key] for key in keys if key in known), answer)
+        known.setdefault(own, known[answer])
+        for key in _keys(form.beside) if form.beside and form.beside.kind != "words" else ():
+            known.setdefault(key, known[answer])
     return [known[answer] if answer in forms else None for answer in answers]
 
 
-def _plainness(form: Canonical) -> tuple[int, int, int, bool, int, str, str]:
+def _keys(form: Canonical) -> list[Hashable]:
+    """Return what an answer shares with others of its class, its own first."""
+    number = form.number
+    if number is None:
+        letter = [("choice", form.text.upper())] if form.kind == "expression" else []
+        return [(form.kind, form.text), *letter]
+    quantity = [(number.unit.dimension, readings(number, with_unit=True)[0])] if number.unit else []
+    return [*quantity, *readings(number)]
+
+
+def _plainness(form: Canonical, plain: set[Hashable]) -> tuple[int, int, int, bool, int, str, str]:
     """Sort key: letters, plain numbers before others, exact ones before long decimals (the longest first), the rest."""
     number = form.number
     rank, qualified = ("choice", "number", "words", "expression").index(form.kind), 0
-    if number is not None:
-        is_scaled = number.scale != 1 or number.rounded is not None
-        qualified = 3 if number.unit else 2 if is_scaled else 1 if number.name else 0
+    if number is not None and number.unit:
+        qualified = 4 if plain.isdisjoint(readings(number)) else 3
+    elif number is not None:
+        qualified = 2 if number.scale != 1 or number.rounded is not None else 1 if number.name else 0
     long_places = number.places if number and number.places >= MIN_PLACES else 0
     # A pair in brackets comes before a bare list: "1, 2" equals both (1, 2) and (2, 1), which are not equal.
     bare = not form.text.startswith(("(", "["))
     return rank, qualified, -long_places if long_places else -1_000_000, bare, len(form.text), form.text, form.latex
 
 
-def _put(known: dict[Hashable, str], answer: str, own: Hashable, *others: Hashable) -> None:
-    """Put an answer into the class of the first key that is known, its own last; else it begins one."""
-    known[answer] = next((known[key] for key in (*others, own) if key in known), answer)
-    known.setdefault(own, known[answer])
-
-
-def _put_numbers(known: dict[Hashable, str], numbers: Mapping[str, Number]) -> None:
-    plain: dict[str, Number] = {}
-    for answer, number in numbers.items():
-        if not number.unit:
-            exact, *alike = readings(number)
-            others: list[Hashable] = [*alike]
-            if number.places >= MIN_PLACES:
-                others += [other for other in plain if numbers_equal(number, plain[other])]
-            _put(known, answer, exact, exact, *others)
-            plain[answer] = number
-    united = [(answer, number, number.unit) for answer, number in numbers.items() if number.unit]
-    for answer, number, unit in sorted(united, key=lambda item: known.keys().isdisjoint(readings(item[1]))):
-        _put(known, answer, (unit.dimension, readings(number, with_unit=True)[0]), *readings(number))
-
-
-def _keys(form: Canonical) -> list[Hashable]:
-    """Return what tells the class of a number or expression beside a letter."""
-    return [*readings(form.number)] if form.number else [(form.kind, form.text)] if form.kind == "expression" else []
-
-
-def _put_expressions(known: dict[Hashable, str], forms: Mapping[str, Canonical], equivalence: Equivalence) -> None:
-    of_text = {form.text: answer for answer, form in reversed([*forms.items()]) if _letter(form) not in known}
-    has_others = bool(known) or len(of_text) > 1  # with which to compare them
-    prints = dict(zip(of_text, equivalence.fingerprints(of_text.values()), strict=True)) if has_others else {}
-    heads: dict[str, list[str]] = {}
-    for answer, form in forms.items():
-        text, fingerprint = (form.kind, form.text), prints.get(form.text)
-        if fingerprint and fingerprint.startswith("@"):
-            value = fingerprint if ":" in fingerprint else Fraction(fingerprint[1:])  # 2+3 joins the class of 5
-            _put(known, answer, value, _letter(form), text)
-            continue
-        candidates = [] if fingerprint is None else heads.setdefault(fingerprint, [])
-        outcomes = equivalence.compare([(head, answer) for head in candidates])
-        same = [head for head, outcome in zip(candidates, outcomes, strict=True) if outcome is Outcome.CORRECT]
-        _put(known, answer, text, _letter(form), *same)
-        candidates += [] if same else [answer]
-
-
-def _letter(form: Canonical) -> tuple[str, str]:
-    """Return the key of the choice that a small letter may be."""
-    return "choice", form.text.upper()
+def _fingerprints(forms: dict[str, Canonical], equivalence: Equivalence) -> dict[str, str | None]:
+    """Return the fingerprint of each expression, by its text; none where there is nothing to compare it with."""
+    letters = {form.text for form in forms.values() if form.kind == "choice"}
+    wanted = {
+        form.text: answer
+        for answer, form in reversed(forms.items())
+        if form.kind == "expression" and form.text.upper() not in letters
+    }
+    if len({form.text for form in forms.values()}) == 1:
+        return {}
+    return dict(zip(wanted, equivalence.fingerprints(wanted.values()), strict=True))

@@ -149,16 +149,15 @@ def _is_prose(form: Canonical) -> bool:
 class Equivalence:
     """Compares answers, symbolically in worker processes where needed, and remembers what it found.
 
-    Use it as a context manager, whose end is the end of all workers.
+    Use it as a context manager, whose end is the end of all workers: one for each processor, at most 8.
 
     Args:
-        count: the most workers; by default as many as there are processors for this process, at most 8.
         seconds: limit of a comparison in processor time: a verdict does not depend on what else the machine does.
         memory_bytes: limit of a worker's address space, of which math-verify itself takes 60 MB.
     """
 
-    def __init__(self, count: int | None = None, *, seconds: float = 5.0, memory_bytes: int = 1 << 30) -> None:
-        self._count = count or min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4)
+    def __init__(self, *, seconds: float = 5.0, memory_bytes: int = 1 << 30) -> None:
+        self._count = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4)
         self._limits = [str(seconds), str(memory_bytes)]
         self._workers: set[subprocess.Popen[bytes]] = set()
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()

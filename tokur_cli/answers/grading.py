@@ -80,19 +80,12 @@ class Labelled:
         """Whether the response is correct; None where that is not known or in between."""
         return is_correct(self.label)
 
-    def bring(self, label: float | None, field: str) -> None:
-        """Take the label that the record brings along in a field."""
-        self.outcome = Outcome.NULL_LABEL
-        if label is not None:
-            self.label, self.source = label, field
-            is_quality = field == "quality" or self.correct is None
-            self.outcome = Outcome.QUALITY if is_quality else Outcome.of(label == 1.0)
-
-    def settle(self, outcome: Outcome, source: str) -> None:
-        """Take what the comparison with the references, the tests of the row or a data set's own rule gave."""
+    def settle(self, outcome: Outcome, source: str, label: float | None = None) -> None:
+        """Take what became of the response, what says so, and its label where the outcome is none that tells it."""
         self.awaits, self.outcome = None, outcome
-        if outcome.correct is not None:
-            self.label, self.source = float(outcome.correct), source
+        known = label if outcome.correct is None else outcome.correct
+        if known is not None:
+            self.label, self.source = float(known), source
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +93,7 @@ class LabelRule:
     """How a record gets its answer and its label.
 
     Args:
-        field: the field that holds the label, see ``label_of``; None for those that a record brings along by itself.
+        field: the field that holds the label, see ``label_of``.
         pattern: the expression that reads the answer in place of ``extract_answer``.
         may_run_code: whether a data set's own rule may run an answer as code.
         is_strict: whether a data set's own rule that cannot be used is an error, and not an unknown label.
@@ -119,16 +112,17 @@ class LabelRule:
             answers: whether its answer is wanted though it brings its label along.
 
         Raises:
-            RecordError: its label is none, its response or references are not text, or its data set's rule cannot be
-                used.
-            UsageError: it has the verdicts of several scorers and none is named, or the library of its data set's rule
-                is missing.
+            RecordError: its label is none, or its response, its references or its data set's rule cannot be used.
+            UsageError: a scorer's name or the library of its data set's rule is missing.
         """
         brought = label_of(record, self.field)
         answer = self.answer(record) if brought is None or answers else None
         labelled = Labelled(record, answer=None if answer is None else answer.text)
         if brought is not None:
-            labelled.bring(*brought)
+            value, field = brought
+            is_quality = field == "quality" or value not in (0.0, 1.0)
+            outcome = Outcome.NULL_LABEL if value is None else Outcome.QUALITY if is_quality else Outcome.of(value == 1)
+            labelled.settle(outcome, field, value)
         elif is_code(record):
             labelled.outcome, labelled.awaits = Outcome.CODE_NOT_RUN, "tests"
         elif task_of(record) is not None:
@@ -161,8 +155,8 @@ class LabelRule:
                 raise
             labelled.outcome = Outcome.RULE_NOT_USED
         else:
-            has_answer = labelled.answer is not None
-            labelled.settle(Outcome.of(labelled.quality == 1.0) if has_answer else Outcome.NO_ANSWER, "rule")
+            outcome = Outcome.NO_ANSWER if labelled.answer is None else Outcome.of(labelled.quality == 1.0)
+            labelled.settle(outcome, "rule")
 
 
 def is_code(record: Record) -> bool:
@@ -223,11 +217,13 @@ def grade(items: Iterable[tuple[str | None, Sequence[str]]], equivalence: Equiva
     """
     graded = [(answer, [gold for gold in map(reference_answer, golds) if gold]) for answer, golds in items]
     compared = iter(equivalence.compare((gold, answer) for answer, golds in graded if answer for gold in golds))
-    none = {True: Outcome.NO_ANSWER, False: Outcome.UNPARSABLE_REFERENCE}
-    return [
-        min((next(compared) for _ in golds), key=_PRECEDENCE.index) if answer and golds else none[bool(golds)]
-        for answer, golds in graded
-    ]
+    outcomes = []
+    for answer, golds in graded:
+        if answer and golds:
+            outcomes.append(min((next(compared) for _ in golds), key=_PRECEDENCE.index))
+        else:
+            outcomes.append(Outcome.NO_ANSWER if golds else Outcome.UNPARSABLE_REFERENCE)
+    return outcomes
 
 
 def check_pattern(pattern: str) -> None:

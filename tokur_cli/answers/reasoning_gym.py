@@ -25,14 +25,10 @@ _CHANGED_BY_JSON = frozenset({"arc_agi", "rearc"})  # their rules compare tuples
 def task_of(record: Record) -> str | None:
     """Return the task that a row is of, None where it is not Reasoning Gym's."""
     metadata = record.get("metadata")
-    if (
-        isinstance(metadata, dict)
-        and {"source_dataset", "source_index"} <= metadata.keys()
-        and "answer" in record.fields
-    ):
-        name = metadata["source_dataset"]
-        return name if isinstance(name, str) else None
-    return None
+    if not isinstance(metadata, dict) or "source_index" not in metadata or "answer" not in record.fields:
+        return None
+    name = metadata.get("source_dataset")
+    return name if isinstance(name, str) else None
 
 
 def answer_to(record: Record) -> Extraction | None:
