@@ -231,11 +231,12 @@ def _after_marker(text: str, wanted: AnswerType | None, *rules: str) -> Extracti
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
         announces = marker.rule == "answer_is" and marker.text.rstrip(" ")[-1] in ":\n"
         is_short = word_count(first_line(following)) <= 12 and is_answer_alone(answer)
-        if answer and announces and not is_short and canonical(answer).kind != "choice":
+        is_read = answer and not (wanted == "value" and _is_mere_words(answer))
+        if announces and not (is_read and (is_short or canonical(answer).kind == "choice")):
             continue
-        if answer and not (wanted == "value" and _is_mere_words(answer)):
+        if is_read:
             return _corrected(following[end:], Extraction(answer, marker.rule), letters, marker.language)
-        unreadable = unreadable if announces else _UNREADABLE
+        unreadable = _UNREADABLE
     return unreadable
 
 
@@ -256,9 +257,6 @@ def _chosen_letter(text: str) -> str | None:
     """Return the letter that a text chooses, or None where it chooses none or several.
 
     A clause that denies or doubts chooses none; a text with one letter in its other clauses chooses that.
-
-    Args:
-        text: in plain writing.
     """
     text = _SMALL.sub(lambda match: match[0].upper(), text)[-_TAIL:]
     sentences = [sentence for sentence in SENTENCE_END.split(text) if sentence.strip()]
@@ -284,11 +282,7 @@ def _chosen_letter(text: str) -> str | None:
 
 
 def _opening_verdict(text: str) -> str | None:
-    """Return the word by which a text decides at its beginning, None where it has none or leaves it open.
-
-    Args:
-        text: in plain writing: "No, 9 is divisible by 3.", not "No. 5 is the best.".
-    """
+    """Return the word by which a text decides at its beginning, the "No" of "No, 9 is divisible by 3.", or None."""
     first = _OPENING.match(text)
     if first is None or CORRECTION.match(text[first.end() :].lstrip(" ,.!")):
         return None

@@ -39,14 +39,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number where it stands in a text.
-
-    Attributes:
-        start: where it begins.
-        end: where it ends, its scale and unit included where they are known.
-        text: what stands there.
-        number: what it says; None for a time of day and for a formula.
-    """
+    """A number where it stands in a text, with its scale and unit; ``number`` is None for times of day and formulas."""
 
     start: int
     end: int

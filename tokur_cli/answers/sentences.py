@@ -95,9 +95,9 @@ _MORE_BEHIND = re.compile(
     r"|(?i:\s(?:to|bis|a|à|до|or|oder|o|ou|или|of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
     r"|choose|mod|plus|minus|divided by|multiplied by|to the power of)(?:\s+the)?)\s+[-+]?[$€£¥]?(?:\d|\\frac)"
 )
-"""What stands behind a number that is not all: the 10 of "10-12", "10 of 12", "10 more than 5"; and before a bound."""
+"""What stands behind a number that is not all: the 10 of "10-12", "10 of 12", "10 more than 5"."""
 
-_MORE_BEFORE = re.compile(r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z")
+_BOUND_BEFORE = re.compile(r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z")
 
 # "7 boxes * 9 cookies / box = " in front of what a calculation comes to: amounts, each with a link to the next.
 _TERM = re.compile(
@@ -168,11 +168,10 @@ def stated(following: str, language: Language, worked: str, lead: str, *, letter
         lead: the marker itself, which may deny what it announces ("La respuesta no es").
         letters: whether a letter is wanted.
     """
-    marks = _LEADING_MARKS.match(following)
-    start = marks.end() if marks else 0
-    rest = following[start:]
     if language.is_unsure(lead):
         return None
+    rest = _LEADING_MARKS.sub("", following, count=1)
+    start = len(following) - len(rest)
     math = MATH.match(rest)
     if math:
         formula = _whole_formula(rest, math)
@@ -249,7 +248,7 @@ def _concluded(sentence: str, worked: str, language: Language, *, is_marked: boo
     if not found or language.is_unsure(main):
         return None
     worth = _worked_out(worked)
-    whole = [one for one in found if not (_MORE_BEHIND.match(main, one.end) or _MORE_BEFORE.search(main[: one.start]))]
+    whole = [one for one in found if not (_MORE_BEHIND.match(main, one.end) or _BOUND_BEFORE.search(main[: one.start]))]
     equation = max(_SOLVED.finditer(main), key=re.Match.end, default=None)
     equal = _only([amount for amount in whole if equation and amount.end > equation.end()])
     if equal:
