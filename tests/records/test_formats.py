@@ -189,7 +189,6 @@ def test_complete_finds_references_and_models_beside_a_response(tmp_path, fields
         ({"a.b": {"c": "Q"}}, {"question": "a.b.c"}, {"question": "Q"}),
         ({"out": [{"text": "R"}]}, {"response": "out.0.text"}, {"response": "R"}),
         ({"gold": {"x": 42}}, {"reference": "gold.x"}, {"reference": "42"}),
-        ({"n": 7.0}, {"id": "n"}, {"id": 7.0}),  # of a column with gaps
         ({"q": "Q", "question": "old"}, {"question": "q"}, {"question": "Q", "source": {"question": "old"}}),
         ({"a": {"b": 1}}, {"question": "a.c"}, '--question-field a.c: there is no "c"'),
         ({"a": []}, {"response": "a"}, '"a" is empty'),
