@@ -154,10 +154,6 @@ def test_place_weights_takes_one_gpu_where_they_fit_and_all_where_not(monkeypatc
     assert place.place_weights(one, 1700) == {"device_map": "cuda:1"}
 
 
-def write(name, content):
-    return lambda folder: (folder / name).write_bytes(content)
-
-
 def cut_weights(folder):
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:5000])
@@ -185,7 +181,7 @@ def remove_tokenizer(folder):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (write("config.json", b"{"), r"can't be loaded: .*not a valid JSON file"),
+        (lambda folder: (folder / "config.json").write_bytes(b"{"), r"can't be loaded: .*not a valid JSON file"),
         (pickle_weights, r"has no weights in \*\.safetensors; pickled ones can run code"),
         (cut_weights, "weights of .* are damaged"),
         (spoil_weight(math.nan), r"damaged: model\.layers\.1\.mlp\.up_proj\.weight"),
@@ -204,14 +200,11 @@ def test_load_of_a_folder_that_cannot_be_used_says_why(spoil, message, tmp_path)
         load(folder)
 
 
-def hub_model(*files):
-    return lambda *_, **__: SimpleNamespace(sha="c0ffee", siblings=[SimpleNamespace(rfilename=file) for file in files])
-
-
 def test_load_from_the_hub_takes_config_tokenizer_and_weights_of_one_commit(tmp_path, monkeypatch):
     folder, asked = tiny_model_folder(tmp_path), set()
     monkeypatch.setattr(huggingface_hub, "is_offline_mode", lambda: False)
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", hub_model("config.json"))
+    info = SimpleNamespace(sha="c0ffee", siblings=[SimpleNamespace(rfilename="config.json")])
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: info)
     for name in ("AutoConfig", "AutoTokenizer", "GenerationConfig", "AutoModelForCausalLM"):
         real = getattr(transformers, name).from_pretrained
 

@@ -206,7 +206,7 @@ def test_score_of_a_checkpoint_by_gptq_with_draws(order, tmp_path):
     assert expected["eu"].max() > 3 * errs
 
 
-def test_check_method_refuses_by_name_what_transformers_passes_over(tmp_path):
+def test_load_refuses_by_name_what_transformers_passes_over(tmp_path):
     """It would read the integers or the float8 as the weights themselves."""
     plain_model().save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)

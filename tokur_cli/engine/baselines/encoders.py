@@ -206,8 +206,7 @@ def _load(kind: str, auto: str, source: Source, config: PreTrainedConfig, device
     import sentence_transformers
 
     load_tokenizer(source)
-    # Nothing reads what BERT's pooler makes of the first token
-    load_checked(source, auto, unused=("pooler.",), config=config, dtype=torch.float32, device_map="meta")
+    load_checked(source, auto, config=config, dtype=torch.float32, device_map="meta")
     model = getattr(sentence_transformers, kind)(
         source.place,
         device=device,

@@ -45,11 +45,7 @@ class Source:
         return ADAPTER_CONFIG in self.files
 
     def file(self, name: str) -> Path:
-        """Return one of its files, fetched from the hub if need be.
-
-        Raises:
-            OSError: it has none of that name.
-        """
+        """Return one of its files, fetched from the hub if need be; OSError where it has none of that name."""
         from transformers.utils.hub import cached_file
 
         return Path(str(cached_file(self.place, name, revision=self.revision)))

@@ -182,7 +182,7 @@ def _load_weights(found: ModelDescription) -> PreTrainedModel:
     import torch
     import transformers
 
-    request, name, (kind, *others) = found.request, found.source.name, found.kinds
+    request, name = found.request, found.source.name
     dtype: torch.dtype = getattr(torch, found.dtype)
     options: dict[str, Any] = {"config": found.config, "dtype": dtype, "trust_remote_code": request.trust_remote_code}
     weights_bytes = 0
@@ -199,15 +199,10 @@ def _load_weights(found: ModelDescription) -> PreTrainedModel:
         options["quantization_config"] = transformers.BitsAndBytesConfig(**by, bnb_4bit_compute_dtype=dtype)
     else:
         with torch.device("meta"):
-            empty = getattr(transformers, kind).from_config(**options)
+            empty = getattr(transformers, found.kinds[0]).from_config(**options)
         weights_bytes = sum(each.nbytes for each in empty.parameters())
     options |= place_weights(request, weights_bytes)
-    try:
-        model = load_checked(found.source, kind, **options)
-    except MissingWeights:
-        if not others:
-            raise
-        model = load_checked(found.source, *others, **options)
+    model = load_checked(found.source, *found.kinds, **options)
     if request.offload_dir is None and "disk" in getattr(model, "hf_device_map", {}).values():
         raise TokurError(
             f"{name} doesn't fit on the GPUs; use a smaller model, --dtype bfloat16, --device-map cpu or "
@@ -219,38 +214,38 @@ def _load_weights(found: ModelDescription) -> PreTrainedModel:
     return model
 
 
-class MissingWeights(TokurError):
-    """Weights that a config asks for are not there."""
-
-
-def load_checked(source: Source, kind: str, *, unused: tuple[str, ...] = (), **options: Any) -> PreTrainedModel:
-    """Load a model by one of transformers' classes, in evaluation mode, without gradients.
+def load_checked(source: Source, *kinds: str, **options: Any) -> PreTrainedModel:
+    """Load a model in evaluation mode, without gradients.
 
     Args:
         source: where it is.
-        kind: the class.
-        unused: what the names of weights begin with that may be missing, since nothing is computed with them.
+        kinds: transformers' classes, of which the first loads it that finds all of its weights.
         options: for ``from_pretrained``.
 
     Raises:
-        MissingWeights: some are, which transformers fills with random numbers.
-        TokurError: the weights don't fit the config, or are damaged.
+        TokurError: weights are missing, which transformers fills with random numbers, don't fit the config, or are
+            damaged.
     """
     import transformers
 
     from tokur_cli.engine.model.quantised import plain_tensors
 
-    model, report = getattr(transformers, kind).from_pretrained(
-        source.place,
-        revision=source.revision,
-        use_safetensors=True,
-        output_loading_info=True,
-        ignore_mismatched_sizes=True,
-        **options,
-    )
-    if missing := sorted(key for key in report["missing_keys"] if not key.startswith(unused)):
-        del model  # which whoever tries another class has no room for
-        raise MissingWeights(f"{source.name} lacks weights that its config.json asks for: {missing[0]} and so on")
+    for kind in kinds:
+        model = None  # the one before, whose room is needed
+        model, report = getattr(transformers, kind).from_pretrained(
+            source.place,
+            revision=source.revision,
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **options,
+        )
+        # Nothing reads what BERT's pooler makes of the first token
+        missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+        if not missing:
+            break
+    else:
+        raise TokurError(f"{source.name} lacks weights that its config.json asks for: {missing[0]} and so on")
     if mismatched := sorted(report["mismatched_keys"]):
         weight, found, wanted = mismatched[0]
         raise TokurError(
