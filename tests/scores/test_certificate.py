@@ -20,6 +20,7 @@ def test_certificate_answers_what_is_better_than_its_threshold_and_ties_by_the_t
     assert [certificate().answers(value, "q") for value in (0.4, 0.6, None)] == [True, False, False]
     assert [certificate("ll").answers(value, "q") for value in (0.4, 0.6, None)] == [False, True, False]
     assert [certificate(threshold=None).answers(value, "q") for value in (9.0, None)] == [True, False]
+    assert (certificate().rule, certificate("ll").rule) == ("eu below 0.5", "ll above 0.5")
     for key in keys[:50]:
         assert certificate().answers(0.5, key) == (tie_break_of(key) > 0.5)
         assert not certificate(tie_break=tie_break_of(key)).answers(0.5, key), "what the threshold is of"

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokur_cli import __version__
@@ -122,8 +122,6 @@ class Calibration:
 
     def score(self) -> Score:
         """Return ``p_correct`` as it is computed with this calibration."""
-        from dataclasses import replace
-
         from tokur_cli.scores.catalogue import CATALOGUE
 
         scores = [CATALOGUE[name] for name in self.scores]

@@ -19,10 +19,6 @@ from tokur_cli.records.provenance import differences
 from tokur_cli.scores.calibration import P_CORRECT, relevant_settings
 from tokur_cli.scores.catalogue import CATALOGUE
 
-ASSUMPTION = (
-    "The labelled questions are independent draws from where the new ones come from, and the new ones are answered and "
-    "scored in the same way."
-)
 MOST_SCORES = 1_000
 """Scores that are kept of the labelled responses; of more than these, so many at even distances in their order."""
 
@@ -75,7 +71,10 @@ class Certificate:
     scores: tuple[float, ...]
     asked: tuple[float, ...]
     data: str
-    assumption: str = ASSUMPTION
+    assumption: str = (
+        "The labelled questions are independent draws from where the new ones come from, and the new ones are answered "
+        "and scored in the same way."
+    )
     version: str = __version__
     schema: int = 1
 

@@ -167,6 +167,5 @@ class GuideScore:
             step: the token that its last step begins with.
         """
         values = tokens[self.quantity.name].tolist()
-        if self.over == "step":
-            return aggregates(values[step:], self.quantity.orientation)["mean"]
-        return aggregates(values, self.quantity.orientation)[self.over]
+        begin, how = (step, "mean") if self.over == "step" else (0, self.over)
+        return aggregates(values[begin:], self.quantity.orientation)[how]
