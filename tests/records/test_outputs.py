@@ -57,7 +57,6 @@ def test_check_target_refuses_what_would_be_lost(tmp_path, monkeypatch):
     for path, options, said in (
         ("full", {"force": False}, "give --force to replace it, or another name"),
         ("full", {"force": False, "resume": False}, "give --resume to continue it, --force to replace it"),
-        ("-", {"force": True}, "--force needs -o FILE"),
         ("new.gz", {"force": False}, "records are written uncompressed"),
         ("page.html", {"force": False}, "would hold text, no picture"),
         ("pipe", {"force": False, "resume": True}, "is not a regular file"),

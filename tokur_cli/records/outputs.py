@@ -23,16 +23,14 @@ _PICTURES = (".html", ".htm", ".svg", ".pdf", ".png")
 # --- what may be written ---
 
 
-def file_id(file: str | TextIO | None) -> tuple[int, int] | str | None:
+def file_id(file: str | TextIO) -> tuple[int, int] | str | None:
     """Return what all names of a file have in common: its device and inode, or the path of one that is not there yet.
 
     It may be the stream that leads to it. None for a device, a pipe, and what is no file of the system.
     """
-    if file is None:
-        return None
     try:
         status = os.stat(file if isinstance(file, str) else file.fileno())
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError):  # a closed stream may be None
         return os.path.realpath(file) if isinstance(file, str) else None
     is_kept = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
     return (status.st_dev, status.st_ino) if is_kept else None
@@ -76,8 +74,6 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
         UsageError: it holds something, or cannot be continued or compressed, or is named as a picture.
     """
     if path is None or path == STDIN:
-        if force:
-            raise UsageError("--force needs -o FILE")
         return
     if path.endswith((".gz", ".zst")):
         raise UsageError(f"{path}: records are written uncompressed: write to standard output, `| gzip > {path}`")
@@ -100,7 +96,7 @@ def check_writable(path: str, *, folder: bool = False) -> None:
         TokurError: its folder is missing, or it is a folder itself, or may not be written.
     """
     with naming(path):
-        if not folder and (os.path.isdir(path) or path.endswith(("/", os.sep))):
+        if not folder and (os.path.isdir(path) or path.endswith("/")):
             raise TokurError(f"{path}: is a directory: give a file's name")
         place = path if os.path.exists(path) and not folder else os.path.dirname(os.path.realpath(path))
         while folder and not os.path.lexists(place):

@@ -76,7 +76,7 @@ class RecordOutput:
     panel: ClassVar[str] = "Output"
 
     path: Annotated[str | None, Writes(), OUTPUT] = None
-    force: Annotated[bool, Option("--force", help="Replace what the -o file holds.")] = False
+    force: Annotated[bool, Option("--force", help="Replace what the -o file holds."), Needs("--output")] = False
 
     def __post_init__(self) -> None:
         check_target(self.path, force=self.force)
