@@ -166,6 +166,5 @@ class GuideScore:
             tokens: quantities of its tokens, (T,) each.
             step: the token that its last step begins with.
         """
-        values = tokens[self.quantity.name].tolist()
         begin, how = (step, "mean") if self.over == "step" else (0, self.over)
-        return aggregates(values[begin:], self.quantity.orientation)[how]
+        return aggregates(tokens[self.quantity.name][begin:].tolist(), self.quantity.orientation)[how]
