@@ -166,8 +166,8 @@ ROWS = [row(1), row(2, LIMIT), row(3, LIMIT + 1), row(4), row(5, 200_000), row(6
 def test_read_records_makes_an_error_of_a_row_that_is_too_long(tmp_path, compress):
     (tmp_path / "in").write_bytes(compress("\n".join(ROWS).encode()))
     assert outcomes(tmp_path / "in") == [1, 2, ("", 3, TOO_LONG), 4, ("", 5, TOO_LONG), 6]
-    (tmp_path / "in").write_text("[" + ",\n".join([*ROWS, '{"x": "' + "x" * 65_528 + '\\"]}"}', row(7)]) + "]")
-    expected = [1, 2, ("[2]", 3, TOO_LONG), 4, ("[4]", 5, TOO_LONG), 6, ("[6]", 7, TOO_LONG), 7]
+    (tmp_path / "in").write_text("[" + ",\n".join([*ROWS, '{\n"x": "' + "x" * 65_527 + '\\"]}"}', row(7)]) + "]")
+    expected = [1, 2, ("[2]", 3, TOO_LONG), 4, ("[4]", 5, TOO_LONG), 6, ("[6]", 7, TOO_LONG), 7]  # where they begin
     assert outcomes(tmp_path / "in") == expected
 
 
