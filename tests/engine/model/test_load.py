@@ -262,7 +262,7 @@ def saved(model, folder):
 )
 def test_load_uses_models_of_texts_and_images_for_texts(family, loaded_as, tmp_path):
     model = more(family) if isinstance(family, str) else family()
-    loaded = load_language_model(ModelRequest(saved(model, tmp_path), dtype="float32", device_map="cpu"))
+    loaded = load(saved(model, tmp_path))
     assert type(loaded.model).__name__ == loaded_as
     ids = torch.arange(20)[None] * 7 % 250
     torch.testing.assert_close(loaded.model(ids).logits, model(ids).logits, rtol=1e-4, atol=1e-4)
@@ -277,9 +277,7 @@ RESPONSE = TokenizedResponse([5, 77, 130, 9], [201, 33, 34, 60])
 def folder(tmp_path):
     model = tiny_model("llama", num_hidden_layers=4)
     quieten(model, 12)
-    for part in (model, tiny_tokenizer()):
-        part.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
+    return saved(model, tmp_path / "model")
 
 
 def bytes_in_memory(model):

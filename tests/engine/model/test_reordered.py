@@ -7,15 +7,14 @@ import torch
 from accelerate.hooks import ModelHook, add_hook_to_module
 from torch import nn
 
+from tests.engine.loading import load
 from tests.tiny import tiny_model, tiny_model_folder
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.model import place as hardware
 from tokur_cli.engine.model import reordered
-from tokur_cli.engine.model.load import load_language_model
 from tokur_cli.engine.model.reordered import ReorderedHead, ReorderedLinear, reorder_weights
-from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
@@ -65,7 +64,7 @@ def test_reorder_weights_scores_and_generated_tokens_are_the_same_to_the_last_bi
 
 def test_reorder_weights_the_file_that_weights_came_from_is_let_go(tmp_path):
     folder = tiny_model_folder(tmp_path, tie_word_embeddings=True)
-    loaded = load_language_model(ModelRequest(str(folder), dtype="float32", device_map="cpu")).model
+    loaded = load(folder).model
     assert ReorderedLinear in kinds(loaded).values()
     assert str(folder) not in Path("/proc/self/maps").read_text()
     assert loaded.lm_head.weight is loaded.model.embed_tokens.weight
@@ -110,10 +109,10 @@ def test_reorder_weights_what_is_shared_hooked_quantised_or_computed_otherwise_s
 
 @needs_bfloat16
 def test_load_reorders_what_the_processor_multiplies(tmp_path, monkeypatch):
-    folder = str(tiny_model_folder(tmp_path))
+    folder = tiny_model_folder(tmp_path)
 
     def loaded(dtype):
-        return set(kinds(load_language_model(ModelRequest(folder, dtype=dtype, device_map="cpu")).model).values())
+        return set(kinds(load(folder, dtype=dtype).model).values())
 
     assert {dtype: loaded(dtype) for dtype in ("bfloat16", "float32", "float16")} == {
         "bfloat16": {ReorderedLinear}, "float32": {ReorderedLinear}, "float16": {nn.Linear}
