@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.tiny import tiny_model
 from tokur_cli.engine.generation import attention
-from tokur_cli.engine.generation.attention import attention_of_steps
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 6])
@@ -24,17 +22,3 @@ def test_attend_gives_what_every_head_reads_of_the_columns_that_its_row_has(kv_h
             keys, values = key[row, group, mask[row]], value[row, group, mask[row]]
             weights = (keys @ query[row, head, 0] * 0.3).softmax(0)
             torch.testing.assert_close(got[row, 0, head], weights @ values, rtol=0, atol=1e-12)
-
-
-def test_attention_of_steps_holds_within_its_context(monkeypatch):
-    asked = []
-    monkeypatch.setattr(attention, "_attend", lambda *given, **more: asked.append(given) or own(*given, **more))
-    own = attention.sdpa_attention_forward
-    model, ids = tiny_model("llama"), torch.zeros(1, 3, dtype=torch.long)
-    model(input_ids=ids)
-    assert not asked
-    with attention_of_steps():
-        model(input_ids=ids)
-    assert len(asked) == model.config.num_hidden_layers
-    model(input_ids=ids)
-    assert len(asked) == model.config.num_hidden_layers
