@@ -70,7 +70,8 @@ def _words(alternatives: str) -> re.Pattern[str]:
     return re.compile(alternatives if is_joined else rf"(?i)(?<!\w)(?:{alternatives or '(?!)'})(?!\w)")
 
 
-# A script that another language writes with signs of its own as well comes behind that one: ja before zh, uk before ru.
+# A script that another language writes with signs of its own as well comes behind that one: ja before zh, uk before
+# ru. Greek comes last: formulas in any language have its letters.
 _TABLE = (
     Language("en", r"\banswers?\b|\bans\b(?=\.?\s?[:=])", r"[^\n.:=]{0,60}?\b(?:is|are|was|be|becomes|equals|comes(?:\s{1,4}out)?\s{1,4}to|works\s{1,4}out\s{1,4}to|\w{1,12}'s)\b(?!n)|'s\b|[^\n.:=]{0,40}?[:=]|\s{0,4}[-–—]{1,2}>?\s|\s{0,4}\n", "ans", r"so|thus|therefore|hence|consequently|altogether|overall|finally|in (?:all|total|the end)|total|that means|which means|left|remaining|leaves|as a result|we (?:get|have|find)", r"\A(?:let(?! me)|assume|suppose|if)|not|never|neither|nor|cannot|\w+n't|no (?:longer|one|(?:real |such )?(?:solutions?|answers?|numbers?|values?|ways?))|incorrect|wrong|unknown|unclear|without knowing|impossible|un(?:defined|determined|able|sure)|insufficient|supposed to|would have|would (?:\w+ )?be\Z|doubt|guess\w*|wants?|otherwise|either|might|may be|could|maybe|perhaps|possibly|(?:more|less|fewer|greater|larger|smaller|higher|lower) than|at (?:least|most)|(?:between|over|under|above|below|minimum|maximum|(?<!add )up to|besides)(?: of)?(?=\s+\W?\d)|hardly|except|excluding|other than|apart from|all but|or (?:more|less|so|fewer)|squared|cubed|factorial|mod(?:ulo)?|choose", "the is are of and to in there has have that with for this each she he it was not all at be by or his her we how many you can they an as from", False),
     Language("es", r"\b(?:respuesta|resultado\s{1,4}final|solución\s{1,4}final)\b", r"[^\n.:=]{0,60}?(?:\b(?:es|sería|son|era)\b|[:=])", "respuesta resultado solución", r"por (?:lo )?tanto|así que|entonces|en total|luego|en resumen|quedan?", r"no|nunca|ni|si|entre|(?:más|menos|mayor|menor) (?:de|que)|(?:al|por lo) menos|como (?:mínimo|máximo)|hasta|quizás?|tal vez|puede|podrían?|o bien|sería", "el la los las que y en es no se de un una por para con hay son del tiene cuesta quedan al cada"),
@@ -89,7 +90,6 @@ _TABLE = (
     Language("tr", r"\b(?:cevap|cevab\w{1,3}|yanıt\w{0,3})(?!\w)", r"[^\n.:=]{0,30}?[:=]|\s{1,4}(?:ise\s{1,4}|şudur\s{1,4})?", "cevap cevab yanıt", r"toplam(?:da)?|bu yüzden|böylece|öyleyse|dolayısıyla|sonuç olarak|kaldı|kalır", r"değil\w*|hayır|yok|eğer|ise|en az|en fazla|belki|olabilir|arasında", "ve bir bu var kaldı eder için olur tane vardır ile"),
     Language("vi", r"(?<!\w)(?:đáp\s{1,4}án|đáp\s{1,4}số|câu\s{1,4}trả\s{1,4}lời|trả\s{1,4}lời|kết\s{1,4}quả\s{1,4}cuối\s{1,4}cùng)", r"[^\n.:=]{0,40}?(?:(?<!\w)là(?!\w)|[:=])", "đáp lời quả", r"vậy|do đó|tổng cộng|tất cả|còn lại|như vậy", r"không|chưa|nếu|giữa|hơn|ít nhất|nhiều nhất|tối đa|tối thiểu|có thể|có lẽ", "là có và của một còn được cái quả người cô anh"),
     Language("id", r"\b(?:jawaban(?:nya)?|jawapan(?:nya)?)\b", r"[^\n.:=]{0,50}?(?:\b(?:adalah|ialah|yaitu)\b|[:=])", "jawab jawap", r"jadi|maka|totalnya|sehingga|dengan demikian|sisanya", r"tidak|bukan\w*|jika|kalau|antara|(?:lebih|kurang) dari|minimal|maksimal|mungkin|belum", "yang dan di ada adalah untuk dari sisa buah semua"),
-    Language("el", r"(?<!\w)απάντηση", r"[^\n.:=]{0,60}?(?:είναι|[:=])", "απάντηση", r"συνολικά|άρα|επομένως", r"δεν|όχι|αν|μεταξύ|τουλάχιστον|το πολύ|ίσως", "[α-ωά-ώ]"),
     Language("ro", r"(?<!\w)răspuns(?:ul)?", r"[^\n.:=]{0,60}?(?:\b(?:este|e)\b|[:=])", "răspuns", r"deci|în total|rămân", r"nu|dacă|între|cel (?:puțin|mult)|poate|peste|sub", "este și în sunt are costă rămân"),
     Language("hu", r"(?<!\w)(?:válasz|végeredmény)", r"[^\n.:=]{0,40}?[:=]|\s{1,4}", "válasz végered", r"tehát|összesen|marad", r"nem|ha|között|legalább|legfeljebb|talán|több mint|kevesebb", "és az egy van marad"),
     Language("sw", r"\bjibu\b", r"[^\n.:=]{0,40}?(?:\bni\b|[:=])", "jibu", r"kwa hiyo|jumla", r"si|sio|kama|labda|angalau", "ni na wa ya hiyo", False),
@@ -102,6 +102,7 @@ _TABLE = (
     Language("ko", r"(?:최종\s{0,4})?(?:정답|해답|답변|답)(?![가-힣]{3})", r"[^\n.:=,]{0,16}?(?:은|는|이|[:=])\s{0,4}", "답", r"따라서|그러므로|그래서|총|모두|합계|결국|남은", r"아니|아닙|않|없|못|만약|아마|이상|이하|미만|최소|최대|사이", "[가-힣]", False),
     Language("ja", r"(?:最終的な)?(?:答え|解答|正解|回答)|答(?=\s{0,4}:)", r"[^\n。.:=,]{0,16}?(?:となるのは|は|が|[:=])\s{0,4},?", "答 正解", r"したがって|従って|よって|ゆえに|全部で|合わせて|だから|それで|残り", r"ない|ません|では(?:な|あり)|ず、|もし|かもしれ|以上|以下|未満|少なくとも|多くても|間", "[ぁ-ヿ]", False),
     Language("zh", r"(?:正确|最终|最后|最後|最終|正確)?(?:答案|选项|選項)|答(?=\s{0,4}[:,])|(?:最终|最后|最後)(?:的)?结果", r"[^\n。.:=,]{0,16}?(?:就?应该是|應該是|就?是|等于|等於|[为為選选:=])|\s{0,4}\n|\s{0,4}(?=[-+]?\d)", "答 选项 選項 结果", r"所以|因此|总共|總共|一共|共有|合计|合計|总计|故|于是|於是|还剩|剩下", r"不|没|沒|无法|無法|并非|如果|可能|也许|或许|至少|最多|超过|少于|多于|之间", "[一-鿿]", False),
+    Language("el", r"(?<!\w)απάντηση", r"[^\n.:=]{0,60}?(?:είναι|[:=])", "απάντηση", r"συνολικά|άρα|επομένως", r"δεν|όχι|αν|μεταξύ|τουλάχιστον|το πολύ|ίσως", "[α-ωά-ώ]"),
 )  # fmt: skip
 ENGLISH = _TABLE[0]
 _COMMON = {language.code: frozenset(language.common.split()) for language in _TABLE}

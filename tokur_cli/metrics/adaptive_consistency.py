@@ -120,7 +120,8 @@ def stopping(
     chosen = np.concatenate((np.arange(len(rows))[None], again))  # (1 + R, Q)
     found = {}
     for level, of_questions in sums.items():
-        accuracy, difference, samples, settled, spent, every = (of_questions / repeats)[chosen].mean(axis=1).T
+        means = (column[chosen].mean(axis=1) for column in (of_questions / repeats).T)  # one by one, to save memory
+        accuracy, difference, samples, settled, spent, every = means
         found[level] = {
             "accuracy": Estimate.resampled(accuracy),
             "difference": Estimate.resampled(difference, is_difference=True),

@@ -65,7 +65,7 @@ def parse_json(text: bytes) -> Any:
         at = error.start
         raise ValueError(f"is not UTF-8: byte 0x{text[at]:02x} at byte {at + 1} of the line") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"is not valid JSON: {error.msg} at column {error.pos + 1}") from None
+        raise ValueError(f"is not valid JSON: {error.msg.removesuffix(' at')} at column {error.pos + 1}") from None
     except RecursionError:
         raise ValueError("is nested too deeply to be read") from None
 
@@ -99,7 +99,7 @@ def read_json(path: str, kind: type[T], made_by: str) -> T:
         raise TokurError(f"{path}: there is no such file; `{made_by}` writes one") from None
     except OSError as error:
         raise TokurError(f"{path}: cannot be read: {error.strerror}") from None
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # msgspec's own, and UnicodeDecodeError
         raise TokurError(f"{path}: {error}; write it again with `{made_by}`") from None
 
 
