@@ -20,7 +20,12 @@ from tokur_cli.records.errors import TokurError
 OTHERS = {
     "gemma3-sliding": ("Gemma3TextConfig", FAMILIES["gemma3"][1] | {"sliding_window": 8}),
     "mistral-sliding": ("MistralConfig", FAMILIES["mistral"][1] | {"sliding_window": 6}),
-    "bloom": ("BloomConfig", {"vocab_size": 259, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
+    "gpt_neo": (
+        "GPTNeoConfig",
+        {"vocab_size": 259, "hidden_size": 32, "num_layers": 2, "num_heads": 4, "window_size": 8}
+        | {"attention_types": [[["global", "local"], 1]], "max_position_embeddings": 60},
+    ),
+    "mpt": ("MptConfig", {"vocab_size": 259, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 60}),
     "falcon": ("FalconConfig", SIZES | {"multi_query": False, "new_decoder_architecture": False}),
 }
 
@@ -42,7 +47,7 @@ def test_decoder_responses_are_those_of_whole_forward_passes(family, sampling, m
         monkeypatch.setitem(FAMILIES, family, OTHERS[family])
     model = tiny_model(family)
     asked = requests(9)
-    got = decode(model, asked, sampling)
+    got = decode(model, asked, sampling, context_length=60)
     assert len(got) == 9
     for request in asked:
         expected = one_by_one(model, request, 0, sampling)

@@ -65,28 +65,30 @@ class RollingLayer(DynamicLayer):
     """One layer's keys and values, (rows, heads, columns, d) each, with columns to spare at the end.
 
     A model is given the whole of them, as from transformers' static caches: what is contiguous is multiplied without
-    being copied first.
+    being copied first. One that takes the last column for the query's own is given those in use.
     """
 
     keys: Tensor
     values: Tensor
+    is_whole: bool  # what a model is given
     used: int  # columns
     storage: tuple[Tensor, Tensor]  # keys and values are what its first numbers are
     room: int  # rows times columns of the storage
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Write the next columns, for which there is room, and return all columns."""
+        """Write the next columns, for which there is room, and return what a model is given."""
         first, self.used = self.used, self.used + key_states.shape[2]
         self.keys[:, :, first : self.used], self.values[:, :, first : self.used] = key_states, value_states
-        return self.keys, self.values
+        end = None if self.is_whole else self.used
+        return self.keys[:, :, :end], self.values[:, :, :end]
 
     def get_seq_length(self, *_: Any) -> int:
         """Return how many columns are in use."""
         return self.used
 
     def get_mask_sizes(self, *_: Any, **__: Any) -> tuple[int, int]:
-        """Return how many columns a mask has, and the first of them."""
-        return self.keys.shape[2], 0
+        """Return how many columns a step's mask has, and the first of them."""
+        return self.keys.shape[2] if self.is_whole else self.used + 1, 0
 
     def clear(self) -> None:
         """Have no row; the memory is free."""
@@ -150,6 +152,9 @@ class KVCache:
         self._is_stepwise = scorer is not None and scorer.sampling == "stepwise"
         self.num_weights = 1 + (self._draws.num_draws if self._draws else 0)
         self._last_position = min(context_length or sys.maxsize, rescaling(model).beyond) - 1
+        # GPT-Neo's local attention counts from the last column, and code beside transformers' may well do so
+        own_code = not type(model).__module__.startswith("transformers.models.")
+        self._is_whole = not own_code and model.config.model_type != "gpt_neo"
         self._cache: Cache | None = None  # from the first prompt on
         self._lengths: list[int] = []  # tokens of each response that are processed
         self._room = (0, 0)  # rows and columns
@@ -261,6 +266,7 @@ class KVCache:
         for layer in self._layers:
             if _has_columns(layer):
                 layer.__class__ = RollingStateLayer if isinstance(layer, LinearAttentionLayer) else RollingLayer
+                layer.is_whole = self._is_whole
                 layer.clear()
         for states, key in _states(self._layers):
             states[key] = states[key][:0].clone()
@@ -275,7 +281,8 @@ class KVCache:
         longest, columns, width = max(lengths, default=0), self._columns, self._width
         if self.is_full or columns - used > max(_SPARE, used // 8) or longest > columns:
             rows_to_come, columns_to_come = self._room
-            columns, width = longest, columns_for(longest)
+            # Some families have tables of as many columns as positions
+            columns, width = longest, max(longest + 1, min(columns_for(longest), self._last_position + 1))
             if longest < columns_to_come and count <= rows_to_come:
                 width = min(width, columns_to_come)
         for layer in self._layers:
@@ -309,7 +316,7 @@ class KVCache:
         where: dict[str, Tensor] = {}
         if columns := self._columns:
             lengths = torch.tensor(self._lengths, device=self.device)[:, None]
-            place = torch.arange(self._width, device=self.device)
+            place = torch.arange(self._width if self._is_whole else columns + 1, device=self.device)
             mask = (place >= columns - lengths) & (place <= columns)
             positions = lengths.clamp(max=self._last_position)  # ended responses may run beyond it
             where = {

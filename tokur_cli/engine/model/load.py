@@ -115,7 +115,7 @@ def describe_model(request: ModelRequest, progress: Callable[[str], None] = lamb
             generation = auto.from_pretrained(source.place, revision=source.revision)
         own = adapter if adapter is not None and TOKENIZER_CONFIG in adapter.files else source
         tokenizer = load_tokenizer(own, request.trust_remote_code)
-        dtype = str(resolve_dtype(request.dtype, request.device_map)).removeprefix("torch.")
+        dtype = resolve_dtype(request.dtype, request.device_map)
         end_ids = end_token_ids(generation, config, tokenizer)
     return ModelDescription(request, source, adapter, config, kinds, tokenizer, dtype, end_ids)
 
