@@ -34,7 +34,11 @@ class Continuation:
 
     def check(self, written: Record, given: Record) -> None:
         """Refuse a record that was written with other settings than this run would write it with."""
-        then, now = self.settings_of(written.tokur), self.settings(given.tokur)
+        try:
+            then = self.settings_of(written.tokur)
+        except RecordError as error:  # no input is to blame
+            raise TokurError(str(error)) from None
+        now = self.settings(given.tokur)
         made, here = (flat_settings(json.loads(encode_value(settings))) for settings in (then, now))
         different = list(differences(made, here))
         if different:  # another digest is named first, since others follow from it

@@ -236,12 +236,6 @@ def test_decoder_responses_that_ended_at_the_contexts_end_may_run_along():
     assert {len(response.token_ids) for response in alone.values()} == {60}
 
 
-def test_decoder_takes_no_step_where_first_tokens_end_all_responses(monkeypatch):
-    monkeypatch.setattr(KVCache, "step", lambda *_: pytest.fail("a step for nobody"))
-    got = decode(tiny_model("llama"), requests(6), end_ids=frozenset(range(259)))
-    assert [len(response.token_ids) for response in got.values()] == [1] * 6
-
-
 @pytest.mark.parametrize("failing", range(1, 5))
 @pytest.mark.parametrize("operation", ["prefill", "admit", "select_rows", "step"])
 def test_decoder_loses_nothing_for_want_of_memory_at_any_moment(operation, failing, monkeypatch):
@@ -437,11 +431,3 @@ def test_random_word_numbers_of_tokens_groups_and_steps_are_independent():
     four = pairs[[0, 1, 256, 599]][:, [0, 1, 256, 599]].flatten().numpy()
     assert four.sum() == 8000
     assert chisquare(four).pvalue > 1e-3
-
-
-def test_random_word_is_another_for_each_seed_question_sample_step_and_token():
-    found = [random_word(0, "q1", 3, token) for token in range(200)]
-    found += [random_word(*of, 0) for of in ((1, "q1", 3), (0, "q2", 3), (0, "q1", 4))]
-    found += [random_word(0, "q1", 3, 0, step) for step in range(2)]
-    assert len(set(found)) == 205
-    assert -(2**63) <= min(found) < -(2**61) < 2**61 < max(found) < 2**63

@@ -152,9 +152,8 @@ class KVCache:
         self._is_stepwise = scorer is not None and scorer.sampling == "stepwise"
         self.num_weights = 1 + (self._draws.num_draws if self._draws else 0)
         self._last_position = min(context_length or sys.maxsize, rescaling(model).beyond) - 1
-        # GPT-Neo's local attention counts from the last column, and code beside transformers' may well do so
-        own_code = not type(model).__module__.startswith("transformers.models.")
-        self._is_whole = not own_code and model.config.model_type != "gpt_neo"
+        # So transformers marks what static caches suit; GPT-Neo's local attention counts from the last column
+        self._is_whole = bool(model._can_compile_fullgraph)
         self._cache: Cache | None = None  # from the first prompt on
         self._lengths: list[int] = []  # tokens of each response that are processed
         self._room = (0, 0)  # rows and columns
