@@ -149,6 +149,6 @@ def test_extract_answer_takes_time_in_proportion_to_a_hostile_text():
     for run in RUNS:
         for start, end in (("", ""), ("The answer is ", "!"), ("\\boxed{", "")):
             text = start + run * (40_000 // len(run)) + end
-            began = time.process_time()
+            began = time.thread_time()
             extract_answer(text)
-            assert time.process_time() - began < 2, (start, run, end)  # the square of the length would take minutes
+            assert time.thread_time() - began < 2, (start, run, end)  # the square of the length would take minutes

@@ -134,18 +134,18 @@ def text(run):
 
 @pytest.mark.parametrize("run", TEXTS)
 def test_long_runs_take_time_in_proportion(run):
-    began = time.process_time()
+    began = time.thread_time()
     for by in ("auto", "lines", "sentences"):
         spans = step_spans(text(run), by)
         assert spans[0][0] == 0
         assert spans[-1][1] == LENGTH
     candidate_programs(text(run), "def f():\n", "f")
-    assert time.process_time() - began < SECONDS
+    assert time.thread_time() - began < SECONDS
 
 
 def test_steps_of_many_tokens_are_described_in_time():
     offsets = [(place, place + 1) for place in range(LENGTH)]
-    began = time.process_time()
+    began = time.thread_time()
     (step,) = describe_steps("\n" * LENGTH, offsets, {"eu": [0.5] * LENGTH}, "auto")
     assert step["eu"]["sum"] == LENGTH / 2
-    assert time.process_time() - began < SECONDS
+    assert time.thread_time() - began < SECONDS
