@@ -13,7 +13,7 @@ needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason
 @pytest.mark.real_model
 @pytest.mark.usefixtures("all_threads")
 def test_generate_vllm_writes_the_same_greedy_records(run_tokur, tmp_path):
-    path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 32))
+    path = write_lines(tmp_path / "q.jsonl", sample_lines("questions.jsonl", 16))
     options = ["--dtype", "float32", "--max-new-tokens", "24", "--stop", "\n", "--set", "max_memory=1"]
     _, ours, _ = run_tokur("generate", path, *options)
     code, theirs, err = finish(["generate", path, *options, "--backend", "vllm"])
@@ -28,12 +28,12 @@ def test_generate_vllm_writes_the_same_greedy_records(run_tokur, tmp_path):
 @pytest.mark.usefixtures("all_threads")
 def test_generate_vllm_samples_depend_on_seed_question_and_sample(tmp_path):
     """Also where there are more prompts than fit one step; vLLM would split one, which no seed survives on a CPU."""
-    rows = sample_lines("questions.jsonl", 64)
+    rows = sample_lines("questions.jsonl", 48)
     options = ["--dtype", "float32", "--max-new-tokens", "6", "--temperature", "1.0", "--set", "max_memory=1"]
     path = write_lines(tmp_path / "q.jsonl", [*rows, *rows[::-1]])
     code, out, err = finish(["generate", path, "-n", "2", "--backend", "vllm", *options])
     assert (code, err) == (0, LOADING)
     found = {(r["id"], r["tokur"]["sample"], r["tokur"]["seed"], r["response"]) for r in parsed(out)}
-    assert out.count("\n") == 4 * 64
-    assert len(found) == 2 * 64, "those of the same question and sample are equal, wherever they stand"
-    assert len({text for *_, text in found}) > 80
+    assert out.count("\n") == 4 * 48
+    assert len(found) == 2 * 48, "those of the same question and sample are equal, wherever they stand"
+    assert len({text for *_, text in found}) > 60
