@@ -6,6 +6,7 @@ language's words for that) states none, nor does one with two numbers of which n
 
 from __future__ import annotations
 
+import itertools
 import re
 from fractions import Fraction
 
@@ -115,6 +116,7 @@ _LINK = re.compile(
     r"|\\(?:times|cdot|div)(?![A-Za-z])"
     r"|(?:plus|minus|times|divided\sby|multiplied\sby)\b)\s*"
 )
+_OPERATOR = re.compile(r"frac|[!^+\-−*/×÷]")
 
 
 def is_prose(text: str) -> bool:
@@ -136,7 +138,7 @@ def is_answer_alone(text: str) -> bool:
     form = canonical(text)
     if form.kind == "words":
         return word_count(text) <= 3
-    return any(character.isalnum() for character in form.text) and (form.kind != "expression" or not is_prose(text))
+    return any(map(str.isalnum, form.text)) and (form.kind != "expression" or not is_prose(text))
 
 
 def is_cut_off(text: str) -> bool:
@@ -294,51 +296,38 @@ def _of_calculation(main: str, found: list[Amount], result: tuple[int, int]) -> 
 
 
 def _last_result(sentence: str) -> tuple[int, int] | None:
-    """Return where the result of a sentence's last calculation stands: the 7 of "he has 3 + 4 = 7 of the 9"."""
-    found = None
-    first = _TERM.search(sentence)
-    while first:
-        result, end = _calculation(sentence, first)
-        goes_on = sentence[: first.start()].rstrip().endswith(("+", "-", "*", "/", "^"))  # 2x + 3 * 4 = 20
-        if result and not goes_on:
-            symbols = SYMBOLS.match(sentence, result.end())
-            found = (result.start(), symbols.end() if symbols else result.end())
-        first = _TERM.search(sentence, end)
-    return found
-
-
-def _calculation(text: str, first: re.Match[str]) -> tuple[re.Match[str] | None, int]:
-    """Return the result of the calculation that begins with a term, None where it is none, and where it ends.
+    """Return where the result of a sentence's last calculation stands: the 7 of "he has 3 + 4 = 7 of the 9".
 
     The result is the last term that stands alone between ``=``: 7 in "3 + 4 = 7 apples", 20 in "20 = 4 * 5".
     """
-    result, segment, term = first, first, first
-    is_alone, operates, equates = True, False, False
-    following: re.Match[str] | None = first
-    while following:
-        term = following
-        operates = operates or "frac" in term[0] or any(sign in term[0][1:] for sign in "!^+-−*/×÷")
-        link = _LINK.match(text, term.end())
-        following = _TERM.match(text, link.end()) if link else None
-        if following and link and not link["equals"]:
-            is_alone, operates = False, True
-            continue
-        result = segment if is_alone else result
-        if following:
-            segment, is_alone, equates = following, True, True
-    return result if operates and equates else None, term.end()
+    found, end = None, 0
+    while first := _TERM.search(sentence, end):
+        terms, equated = [first], [True]  # each term, and whether "=" stands before it
+        while (link := _LINK.match(sentence, terms[-1].end())) and (term := _TERM.match(sentence, link.end())):
+            terms.append(term)
+            equated.append(bool(link["equals"]))
+        end = terms[-1].end()
+        operates = not all(equated) or any(_OPERATOR.search(term[0], 1) for term in terms)
+        goes_on = sentence[: first.start()].rstrip().endswith(("+", "-", "*", "/", "^"))  # 2x + 3 * 4 = 20
+        if operates and any(equated[1:]) and not goes_on:
+            behind = [*equated[1:], True]
+            alone = [term for term, *sides in zip(terms, equated, behind, strict=True) if all(sides)]
+            result = alone[-1] if alone else first
+            symbols = SYMBOLS.match(sentence, result.end())
+            found = (result.start(), symbols.end() if symbols else result.end())
+    return found
 
 
 def _sentences(text: str) -> list[str]:
     """Return the sentences of a text, formulas whole and numbers in digits, without blank ones."""
     formulas = [math.span() for math in MATH.finditer(text)]
-    pieces, start = [], 0
-    for end in SENTENCE_END.finditer(text):
-        if not any(first < end.start() < last for first, last in formulas):
-            pieces.append(text[start : end.end()])
-            start = end.end()
-    pieces.append(text[start:])
-    return [with_digits(piece.strip()) for piece in pieces if any(character.isalnum() for character in piece)]
+    ends = [
+        end.end()
+        for end in SENTENCE_END.finditer(text)
+        if not any(first < end.start() < last for first, last in formulas)
+    ]
+    pieces = [text[start:end] for start, end in itertools.pairwise([0, *ends, len(text)])]
+    return [with_digits(piece.strip()) for piece in pieces if any(map(str.isalnum, piece))]
 
 
 def _readings(sentence: str) -> list[Amount]:
@@ -348,7 +337,7 @@ def _readings(sentence: str) -> list[Amount]:
     for math in MATH.finditer(sentence) if MATH.search(sentence) else _PAIR.finditer(sentence):
         if formulas and math.start() < formulas[-1].end:
             continue  # joined to the one before
-        content = next((group for group in math.groups() if group is not None), math[0])
+        content = math[math.lastindex or 0]
         end = math.end()
         if re.search(r"\d|\\[a-z]", content) and not is_prose(content):
             formula = _whole_formula(sentence, math)
@@ -370,7 +359,7 @@ def _worked_out(text: str) -> Fraction | str | None:
     """Return the value of the last calculation in a text, or of what its words call a result; None for neither."""
     last: Fraction | str | None = None
     for sentence in re.split(r"\n|(?<=[.!?])\s", text[-2_000:]):
-        flat = MATH.sub(lambda math: f" {next(group for group in math.groups() if group is not None)} ", sentence)
+        flat = MATH.sub(lambda math: f" {math[math.lastindex or 0]} ", sentence)
         result = _last_result(flat)
         if result:
             number = read_number(flat[slice(*result)].strip().lstrip("\\"))
