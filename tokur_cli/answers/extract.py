@@ -2,21 +2,20 @@ r"""The final answer of a response: what it states, found by the first of these 
 
 1.  ``boxed``: the last ``\boxed{…}`` with balanced braces. Boxes that follow each other as a list
     (``\boxed{2} and \boxed{3}``) are one answer, ``2, 3``. A number or formula that a "final answer is" states
-    after the last box (rule 5) wins over it: the box was a step on the way; so does a letter, where one is wanted.
+    after the last box wins over it: the box was a step on the way; so does a letter, where one is wanted.
 2.  ``tagged``: what stands between the last ``<answer>`` and ``</answer>``.
 3.  ``hash``: what follows the last ``####`` on its line (GSM8K's references), unless it is a heading's prose.
 4.  ``answer_line``: the last line that begins with ``A:`` (GSM8K's model solutions), unless it is prose.
-5.  ``final_answer``: what follows the last "final answer is", "Final Answer:", "最终答案是" or such a heading.
-6.  ``answer_is``: what follows the last "answer is", "answer:", "La respuesta es", "答案是" (``markers`` has the
+5.  ``answer_is``: what follows the last "answer is", "Final Answer:", "La respuesta es", "答案是" (``markers`` has the
     languages), unless a whole solution follows.
-7.  ``choice`` (only if the question is a multiple choice): the letter that the response chooses.
-8.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted;
+6.  ``choice`` (only if the question is a multiple choice): the letter that the response chooses.
+7.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted;
     where a verdict is wanted, the one that its last sentence is.
-9.  ``whole``: the complete response, when it is nothing but a number, letter, expression or words; else a last line
+8.  ``whole``: the complete response, when it is nothing but a number, letter, expression or words; else a last line
     that is nothing but a number or expression, or words behind a line that ends with a colon.
-10. ``closing``: what the last sentences come to, see ``sentences``.
+9.  ``closing``: what the last sentences come to, see ``sentences``.
 
-Rules 5, 6 and 10 take the result of what is worked out (7 of "3 + 4 = 7 apples in total"). What they cannot read for
+Rules 5 and 9 take the result of what is worked out (7 of "3 + 4 = 7 apples in total"). What they cannot read for
 sure is no answer: a range, a denial, a supposition, two numbers of which nothing tells which is meant. A next question
 that a model goes on with is not read; nor is its reasoning, see ``text``. Time is linear in the response's length.
 """
@@ -121,7 +120,7 @@ def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
     boxed, end = boxes(text)
     if boxed:
         return _boxed(text, boxed, end, wanted)
-    marked = _marked_up(text, wanted) or _after_marker(text, wanted, "final_answer", "answer_is")
+    marked = _marked_up(text, wanted) or _after_marker(text, wanted)
     if marked and marked is not _UNREADABLE:
         return marked
     if wanted == "choice":
@@ -139,7 +138,7 @@ def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
 def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extraction | None:
     """Return a box's answer, or what stands behind the box that ends at ``end`` and is the answer in its place."""
     letters = wanted == "choice"
-    later = _after_marker(text[end:], wanted, "final_answer")
+    later = _after_marker(text[end:], wanted) if "final answer" in text[end:].lower() else None
     if later and later.text and canonical(later.text).kind != "words":
         return later
     letter = _chosen_letter(text[end:]) if letters and canonical(boxed).kind != "choice" else None
@@ -215,29 +214,29 @@ _UNREADABLE = Extraction("", "answer_is")
 """Stands for a marker that announces an answer which cannot be read."""
 
 
-def _after_marker(text: str, wanted: AnswerType | None, *rules: str) -> Extraction | None:
-    """Return what follows the last marker of the first of ``rules`` that has one; ``_UNREADABLE`` where it is none."""
+def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
+    """Return what follows the last marker, ``_UNREADABLE`` where that cannot be read; None where a solution follows."""
     letters = wanted == "choice"
-    last = {
-        marker.rule: marker
-        for marker in markers(text)[-_LAST_MARKERS:]
-        if text[marker.end : marker.end + 40].strip()
-        and not _SUPPOSED.search(text, max(0, marker.start - 40), marker.start)
-    }
-    unreadable: Extraction | None = None
-    for marker in [last[rule] for rule in rules if rule in last]:
-        following = marker.language.with_points(text[marker.end : marker.end + _LONGEST_STATEMENT])
-        answer, end = stated(following, marker.language, text[: marker.start], marker.text, letters=letters) or ("", 0)
-        # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
-        announces = marker.rule == "answer_is" and marker.text.rstrip(" ")[-1] in ":\n"
-        is_short = word_count(first_line(following)) <= 12 and is_answer_alone(answer)
-        is_read = answer and not (wanted == "value" and _is_mere_words(answer))
-        if announces and not (is_read and (is_short or canonical(answer).kind == "choice")):
-            continue
-        if is_read:
-            return _corrected(following[end:], Extraction(answer, marker.rule), letters, marker.language)
-        unreadable = _UNREADABLE
-    return unreadable
+    marker, language = next(
+        (
+            (marker, language)
+            for marker, language in reversed(markers(text)[-_LAST_MARKERS:])
+            if text[marker.end() : marker.end() + 40].strip()
+            and not _SUPPOSED.search(text, max(0, marker.start() - 40), marker.start())
+        ),
+        (None, ENGLISH),
+    )
+    if marker is None:
+        return None
+    following = language.with_points(text[marker.end() : marker.end() + _LONGEST_STATEMENT])
+    answer, end = stated(following, language, text[: marker.start()], marker[0], letters=letters) or ("", 0)
+    # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
+    announces = marker[0].rstrip(" ")[-1] in ":\n"
+    is_short = word_count(first_line(following)) <= 12 and is_answer_alone(answer)
+    is_read = answer and not (wanted == "value" and _is_mere_words(answer))
+    if announces and not (is_read and (is_short or canonical(answer).kind == "choice")):
+        return None
+    return _corrected(following[end:], Extraction(answer, "answer_is"), letters, language) if is_read else _UNREADABLE
 
 
 def _is_mere_words(text: str) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -123,39 +122,13 @@ def language_of(text: str) -> Language:
     return max(_TABLE, key=lambda language: sum(word in _COMMON[language.code] for word in words))
 
 
-class Marker(NamedTuple):
-    """Words that announce an answer: "The final answer is", "答案是".
-
-    Attributes:
-        start: where it begins.
-        end: where it ends and what it announces begins.
-        text: the words.
-        language: whose words they are.
-        rule: ``final_answer`` where it, or what is shortly before it, says so; else ``answer_is``.
-    """
-
-    start: int
-    end: int
-    text: str
-    language: Language
-    rule: str
-
-
-_FINAL = re.compile(
-    r"(?i)final|endg|schluss|definit|ostateczn|konečn|окончат|итог|остаточ|"
-    r"最终|最后|最終|最後|최종|cuối|nihai|akhir|अंतिम|نهائي|สุดท้าย|סופית|τελικ|slutlig|eind"
-)
-
-
-def markers(text: str) -> list[Marker]:
-    """Return the markers in a text in plain writing, in their order."""
+def markers(text: str) -> list[tuple[re.Match[str], Language]]:
+    """Return the words that announce answers in a text in plain writing, and whose they are, in their order."""
     lowered = text.lower()
-    found: list[Marker] = []
-    for language in _TABLE:
-        if not any(stem in lowered for stem in language.stems.split()):
-            continue
-        for match in language.marker.finditer(text):
-            is_final = _FINAL.search(text, max(0, match.start() - 16), match.end())
-            rule = "final_answer" if is_final else "answer_is"
-            found.append(Marker(match.start(), match.end(), match[0], language, rule))
-    return sorted(found, key=lambda marker: (marker.start, marker.end))
+    found = [
+        (match, language)
+        for language in _TABLE
+        if any(stem in lowered for stem in language.stems.split())
+        for match in language.marker.finditer(text)
+    ]
+    return sorted(found, key=lambda marker: marker[0].span())
