@@ -71,10 +71,8 @@ _SUPPOSED = re.compile(
     r"(?:(?:the|my|our)\s+)?\Z"
 )
 _CHOSEN = re.compile(
-    r"(?i)(?<![A-Za-z])(?:answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|take"
-    r"|opción|respuesta|alternativa|antwort|réponse|resposta|opção|letra|lettera|opzione|risposta|вариант|ответ"
-    r"|cevap|pilihan|đáp án|chọn|antwoord"
-    r"|选项?|選項?|答案|答え|正解|정답|답|번|विकल्प|उत्तर|ข้อ|ตอบ)\W*(?:(?:option|choice|é|es|est|ist)\b|は|是|은|는)?\W*\Z"
+    r"(?i)(?<![A-Za-z])(?:answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|take)"
+    r"\W*(?:(?:option|choice)\b)?\W*\Z"
 )
 """What chooses the letter behind it."""
 
@@ -153,7 +151,7 @@ def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
     if is_whole and (wanted != "value" or canonical(text).kind != "words"):
         return Extraction(text.strip(), "whole")
     before, _, line = text.rstrip().rpartition("\n")
-    line = line.strip(" *_#>-•\t")
+    line = line.strip(" *_#>•\t").removeprefix("- ")
     wanted_kinds = ("number", "expression", *(["words"] if before.rstrip(" *_\n").endswith(":") else []))
     if is_answer_alone(line) and canonical(line).kind in wanted_kinds and line[-1] not in ":?":
         return Extraction(line, "whole")
@@ -233,15 +231,11 @@ def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
     # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
     announces = marker[0].rstrip(" ")[-1] in ":\n"
     is_short = word_count(first_line(following)) <= 12 and is_answer_alone(answer)
-    is_read = answer and not (wanted == "value" and _is_mere_words(answer))
+    is_words = is_prose(answer) and canonical(answer).number is None and not re.search(r"[\d\\]", answer)
+    is_read = answer and not (wanted == "value" and is_words)  # "fünfundzwanzig" is no number that we could compare
     if announces and not (is_read and (is_short or canonical(answer).kind == "choice")):
         return None
     return _corrected(following[end:], Extraction(answer, "answer_is"), letters, language) if is_read else _UNREADABLE
-
-
-def _is_mere_words(text: str) -> bool:
-    """Return whether an answer has words and no digit: "fünfundzwanzig" is no number that we could compare."""
-    return is_prose(text) and canonical(text).number is None and not re.search(r"[\d\\]", text)
 
 
 def _corrected(rest: str, found: Extraction, letters: bool, language: Language | None) -> Extraction:

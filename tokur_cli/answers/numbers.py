@@ -124,7 +124,7 @@ _SCALES = rf"[ -](?:{'|'.join(_LARGE)})\b"
 _WHOLE = rf"(?:(?:{_UNDER_100}|an?)(?:{_SCALES})+(?:,?(?: and)? {_UNDER_100}(?:{_SCALES})*)*|{_UNDER_100})"
 _FRACTION = "|".join(_BELOW)
 _SPELLED = re.compile(
-    rf"(?i)(?<![A-Za-z-])(?<!past )(?:(?P<above>{_UNDER_100}|an?)[ -](?P<below>{_FRACTION})|(?P<half>half(?! a ))"
+    rf"(?i)(?<![A-Za-z-])(?<!past )(?:(?P<above>{_UNDER_100}|an?)[ -](?P<below>{_FRACTION})"
     rf"|(?P<whole>{_WHOLE})(?: and (?:a|one) (?P<added>{_FRACTION}))?)"
     r"(?![A-Za-z]|[ -](?:first|second|third|(?:four|fif|six|seven|eigh|nin|ten)th|past)\b)"
 )
@@ -153,22 +153,20 @@ def read_number(text: str) -> Number | None:
     if amount is None or amount.number is None:
         return None
     behind = shown[amount.end :]
-    is_apart = "\\text" in text or amount.number.unit is not None or amount.number.scale != 1
-    if behind and not _is_mere_words(behind, is_apart=is_apart):
+    if behind and not _is_mere_words(behind):
         return None
     return replace(amount.number, name=name[1]) if name else amount.number
 
 
-def _is_mere_words(text: str, *, is_apart: bool) -> bool:
+def _is_mere_words(text: str) -> bool:
     """Return whether words behind a number only name what is counted: no operator, no bound, no further number.
 
-    "5 x", "6abc", "2 pi" and "3 or more" are expressions: a word is long, behind a blank, or ``is_apart``: marked
-    as text or behind a unit.
+    "5 x", "6abc", "2 pi" and "3 or more" are expressions: a word is long and behind a blank.
     """
     words = text.lower().replace("^", " ").split()
     if not _WORDS.fullmatch(text) or not _NUMBER_WORDS.union(_NO_WORDS).isdisjoint(words):
         return False
-    return not words[0][0].isascii() or is_apart or (text[0] == " " and len(words[0]) >= 3)
+    return not words[0][0].isascii() or (text[0] == " " and len(words[0]) >= 3)
 
 
 def with_digits(text: str, *, ones: bool = False) -> str:
@@ -187,8 +185,6 @@ def _spelled(words: re.Match[str]) -> str:
     """Return the digits of a match of ``_SPELLED``; the words of an ordinal such as "twenty-third"."""
     below = (words["below"] or words["added"] or "").lower()
     fraction = Fraction(1, _BELOW[below]) if below else Fraction(0)
-    if words["half"]:
-        return "1/2"
     if words["added"] or words["whole"]:
         return str(_value_of_words(words["whole"]) + fraction)
     above = _value_of_words(words["above"])
