@@ -50,14 +50,14 @@ def test_extract_answer_goes_by_the_documented_precedence(response, answer, rule
     ("reference", "responses"),
     [
         ("12", ["一共有12个。", "答案是12。", "共12元", "答えは12です。"]),
-        ("-3", ["答案是-3", "The answer is minus 3.", "It is negative 3."]),
+        ("-3", ["答案是-3", "The answer is minus 3.", "It is negative 3.", "We subtract:\n-3"]),
         (
             "42",
             ["The answer is therefore 42 of the 50 apples.", "The answer is then 42, not 43", "The answer is:\n- 42"],
         ),
         ("42", ["The answer is approximately 42 miles in 3 hours", "The answer is simply 42 (see step 3)"]),
         ("42", [rf"6 {sign} 7 = 42 dollars, as expected" for sign in (r"\times", r"\cdot", "⋅", "×", "X", "x", "*")]),
-        ("yes", ["Yes, 7 is prime.", "Therefore, the statement is **true**."]),
+        ("yes", ["Yes, 7 is prime.", "True, as shown."]),
         ("no", ["**No.** 9 is divisible by 3."]),
         (
             "C",

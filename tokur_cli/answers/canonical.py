@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from tokur_cli.answers.latex import common_name
-from tokur_cli.answers.numbers import LETTER, Number, read_number
+from tokur_cli.answers.latex import boxes, common_name
+from tokur_cli.answers.numbers import LETTER, MARKED_TEXT, Number, read_number
 from tokur_cli.answers.text import plain
 
 _LONGEST = 2_000
@@ -57,10 +57,7 @@ _CHARACTERS = str.maketrans(
     | {"½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
 )
 _DOLLAR = re.compile(r"(?<!\\)\$")
-_BRACES = r"\{((?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*)\}"
-_BOXED = re.compile(rf"\\(?:boxed|fbox)\s*{_BRACES}")
 _DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
-_MARKED_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _SPELLINGS = (
     (re.compile(r"(?<!\\)\\[()\[\]]"), " "),
     (
@@ -119,7 +116,7 @@ def canonical(answer: str) -> Canonical:
     if len(answer) > _LONGEST:
         return Canonical("words", " ".join(answer.split()), answer)
     marked = _without_working(_normalise(answer))
-    shown = " ".join(_MARKED_TEXT.sub(r" \1 ", marked).split())
+    shown = " ".join(MARKED_TEXT.sub(r" \1 ", marked).split())
     text = _AROUND_OPERATORS.sub(r"\1", shown)
     named = common_name(text)
     if named:
@@ -161,8 +158,8 @@ def _normalise(answer: str) -> str:
     for pattern, replacement in _SPELLINGS:
         text = pattern.sub(replacement, text)
     text = _strip(" ".join(text.split()))
-    boxed = _BOXED.fullmatch(text)
-    return _normalise(boxed[1]) if boxed else text
+    boxed, end = boxes(text) if text.startswith(("\\boxed", "\\fbox")) else ("", 0)
+    return _normalise(boxed) if boxed and end == len(text) else text
 
 
 def _without_working(text: str) -> str:

@@ -73,21 +73,17 @@ _MIN_SIGNIFICAND = 10**5
 _FOREIGN_WORD = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u1fff\u3040-\ud7ff]")
 _WORD = re.compile(r"[^\W\d_]{2}")
 _SIGN = re.compile(r"[\\=<>^+*/|{}\[\]]")
-_OUTCOMES = {True: Outcome.CORRECT, "unparsable": Outcome.UNPARSABLE_REFERENCE, None: Outcome.TIMEOUT}  # of replies
+_OUTCOMES = {True: Outcome.CORRECT, False: Outcome.INCORRECT, "unparsable": Outcome.UNPARSABLE_REFERENCE}
 _REMEMBERED = 100_000  # replies of workers; then all are forgotten
 _WORTH_A_WORKER = 16  # a worker costs as much as that many easy comparisons
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
-    "from tokur_cli.answers.mathematics import serve; serve(float(sys.argv[1]), int(sys.argv[2]))"
-)
+_START = "import sys; sys.path[:] = sys.argv[1:]; from tokur_cli.answers.mathematics import serve; "
 
 
 def numbers_equal(first: Number, second: Number) -> bool:
     """Return whether two numbers are the same by the rules in this module's docstring."""
-    if first.name and second.name and first.name != second.name:
-        return False
-    has_units = first.unit is not None and second.unit is not None
-    if first.unit and second.unit and first.unit.dimension != second.unit.dimension:
+    units = [number.unit for number in (first, second) if number.unit]
+    has_units = len(units) == 2
+    if (first.name and second.name and first.name != second.name) or len({unit.dimension for unit in units}) > 1:
         return False
     one_is_percent = {first.scale, second.scale} == {Fraction(1), Fraction(1, 100)}
     ones, others = (readings(number, with_unit=has_units, may_lack_sign=one_is_percent) for number in (first, second))
@@ -158,7 +154,7 @@ class Equivalence:
 
     def __init__(self, *, seconds: float = 5.0, memory_bytes: int = 1 << 30) -> None:
         self._count = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4)
-        self._limits = [str(seconds), str(memory_bytes)]
+        self._code = f"{_START}serve({seconds!r}, {memory_bytes!r})"
         self._workers: set[subprocess.Popen[bytes]] = set()
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
         self._known: dict[tuple[str, ...], Any] = {}
@@ -179,16 +175,15 @@ class Equivalence:
         Raises:
             TokurError: a worker does not start.
         """
-        outcomes: list[Outcome | None] = []
-        asked: list[tuple[str, ...]] = []
-        for texts in pairs:
-            reference, answer = map(canonical, texts)
-            same = compare_cheaply(reference, answer)
-            outcomes.append(None if same is None else Outcome.of(same))
-            if same is None:  # of a choice, what stands beside its letter
-                asked.append(("verify", (reference.beside or reference).latex, (answer.beside or answer).latex))
+        forms = [(canonical(reference), canonical(answer)) for reference, answer in pairs]
+        at_sight = [compare_cheaply(*pair) for pair in forms]
+        asked = [
+            ("verify", *((form.beside or form).latex for form in pair))  # of a choice, what stands beside its letter
+            for pair, same in zip(forms, at_sight, strict=True)
+            if same is None
+        ]
         replies = iter(self._ask(asked))
-        return [_OUTCOMES.get(next(replies), Outcome.INCORRECT) if one is None else one for one in outcomes]
+        return [_OUTCOMES.get(next(replies) if same is None else same, Outcome.TIMEOUT) for same in at_sight]
 
     def fingerprints(self, answers: Iterable[str]) -> list[str | None]:
         """Return each expression's ``mathematics.fingerprint``, None also where it takes too much time or memory."""
@@ -227,14 +222,9 @@ class Equivalence:
         return json.loads(line)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        arguments = [*self._limits, json.dumps([os.path.abspath(path) for path in sys.path])]
-        worker = subprocess.Popen(
-            [sys.executable, "-c", _START, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-        )
+        command = [sys.executable, "-c", self._code, *map(os.path.abspath, sys.path)]
+        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+        worker = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, bufsize=0)
         self._workers.add(worker)
         assert worker.stdout is not None
         if worker.stdout.readline() != b'"ready"\n':

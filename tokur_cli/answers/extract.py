@@ -9,8 +9,7 @@ r"""The final answer of a response: what it states, found by the first of these 
 5.  ``answer_is``: what follows the last "answer is", "Final Answer:", "La respuesta es", "答案是" (``markers`` has the
     languages), unless a whole solution follows.
 6.  ``choice`` (only if the question is a multiple choice): the letter that the response chooses.
-7.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted;
-    where a verdict is wanted, the one that its last sentence is.
+7.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted.
 8.  ``whole``: the complete response, when it is nothing but a number, letter, expression or words; else a last line
     that is nothing but a number or expression, or words behind a line that ends with a colon.
 9.  ``closing``: what the last sentences come to, see ``sentences``.
@@ -60,7 +59,6 @@ class Extraction:
 
 _LONGEST_STATEMENT = 2_000
 _TAIL = 4_000
-_LAST_MARKERS = 500  # no response says more often what its answer is, but for one that repeats itself
 _NEXT_QUESTION = re.compile(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise"
     r"|example|instruction|human|user|q)\s{0,3}\d{0,3}\s{0,3}:|<\|(?:im_end|endoftext|eot_id)|(?:pregunta|frage"
@@ -82,16 +80,10 @@ _CALLED_CORRECT = re.compile(
     r"|\)?\s+it is\b"
 )
 _CLAUSE = re.compile(r"(?i),?\s+(?=(?:but|so|therefore|hence)\b)|;\s")
-_SMALL = re.compile(r"(?<![^\s*:])\(([a-j])\)|\b(?:option|choice)\s+[a-j](?=[).\s]*(?:\Z|\n))")
 _VERDICT = "|".join(sorted(map(re.escape, YES | NO), key=len, reverse=True))
 _OPENING = re.compile(
     rf"\A[\s*_#\"'>]*(?P<word>{_VERDICT})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this"
     rf"|that|we|you|i)\b)",
-    re.IGNORECASE,
-)
-_DECIDED = re.compile(
-    rf"\A\W*(?:(?:so|thus|therefore|hence|overall|in conclusion)\W{{1,3}})?(?:(?:the|this|that)\s+"
-    rf"(?:statement|claim|answer|assertion)\s+is\s+[*_]*)?(?P<word>{_VERDICT})[\W_]*\Z",
     re.IGNORECASE,
 )
 _OPEN = re.compile(r"(?i)\b(?:if|when|unless|provided)\b|\b(?:and|or)\s+(?:yes|no)\b")
@@ -125,7 +117,7 @@ def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
         letter = _chosen_letter(text)
         if letter:
             return Extraction(letter, "choice")
-    verdict = _opening_verdict(text) or (_closing_verdict(text) if wanted == "verdict" else None)
+    verdict = _opening_verdict(text)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict and wanted != "value" else None
     if marked is _UNREADABLE or UNDECIDED.match(text):
@@ -215,27 +207,21 @@ _UNREADABLE = Extraction("", "answer_is")
 def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return what follows the last marker, ``_UNREADABLE`` where that cannot be read; None where a solution follows."""
     letters = wanted == "choice"
-    marker, language = next(
-        (
-            (marker, language)
-            for marker, language in reversed(markers(text)[-_LAST_MARKERS:])
-            if text[marker.end() : marker.end() + 40].strip()
-            and not _SUPPOSED.search(text, max(0, marker.start() - 40), marker.start())
-        ),
-        (None, ENGLISH),
-    )
-    if marker is None:
-        return None
-    following = language.with_points(text[marker.end() : marker.end() + _LONGEST_STATEMENT])
-    answer, end = stated(following, language, text[: marker.start()], marker[0], letters=letters) or ("", 0)
-    # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
-    announces = marker[0].rstrip(" ")[-1] in ":\n"
-    is_short = word_count(first_line(following)) <= 12 and is_answer_alone(answer)
-    is_words = is_prose(answer) and canonical(answer).number is None and not re.search(r"[\d\\]", answer)
-    is_read = answer and not (wanted == "value" and is_words)  # "fünfundzwanzig" is no number that we could compare
-    if announces and not (is_read and (is_short or canonical(answer).kind == "choice")):
-        return None
-    return _corrected(following[end:], Extraction(answer, "answer_is"), letters, language) if is_read else _UNREADABLE
+    for marker, language in reversed(markers(text)):
+        start, end = marker.span()
+        if not text[end : end + 40].strip() or _SUPPOSED.search(text, max(0, start - 40), start):
+            continue
+        following = language.with_points(text[end : end + _LONGEST_STATEMENT])
+        answer, behind = stated(following, language, text[:start], marker[0], letters=letters) or ("", 0)
+        is_words = is_prose(answer) and canonical(answer).number is None and not re.search(r"[\d\\]", answer)
+        is_read = answer and not (wanted == "value" and is_words)  # "fünfundzwanzig" is no number that we could compare
+        # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
+        is_short = word_count(first_line(following)) <= 12 and is_answer_alone(answer)
+        if marker[0].rstrip(" ")[-1] in ":\n" and not (is_read and (is_short or canonical(answer).kind == "choice")):
+            return None
+        found = Extraction(answer, "answer_is")
+        return _corrected(following[behind:], found, letters, language) if is_read else _UNREADABLE
+    return None
 
 
 def _corrected(rest: str, found: Extraction, letters: bool, language: Language | None) -> Extraction:
@@ -251,7 +237,7 @@ def _chosen_letter(text: str) -> str | None:
 
     A clause that denies or doubts chooses none; a text with one letter in its other clauses chooses that.
     """
-    text = _SMALL.sub(lambda match: match[0].upper(), text)[-_TAIL:]
+    text = text[-_TAIL:]
     sentences = [sentence for sentence in SENTENCE_END.split(text) if sentence.strip()]
     if text.rstrip().endswith(("?", ":")) or is_cut_off(text):
         del sentences[-1:]
@@ -263,10 +249,9 @@ def _chosen_letter(text: str) -> str | None:
                 continue
             chosen: set[str] = set()
             for letter in LETTER_OF_CHOICE.finditer(clause):
-                before = clause[: letter.start()]
                 name = letter[1] or letter[2]
                 named.add(name)
-                is_chosen = _CHOSEN.search(before) or _CALLED_CORRECT.match(clause, letter.end())
+                is_chosen = _CHOSEN.search(clause[: letter.start()]) or _CALLED_CORRECT.match(clause, letter.end())
                 if is_chosen and not UNDECIDED.match(clause, letter.start()):
                     chosen.add(name)
             if len(chosen) == 1:
@@ -283,10 +268,3 @@ def _opening_verdict(text: str) -> str | None:
     rest = SENTENCE_END.split(text[first.end() : _TAIL], maxsplit=1)[0]
     is_unsure = language is not ENGLISH and first["word"].lower() in YES and language.is_unsure(rest)
     return None if is_unsure or _OPEN.search(rest) else first["word"]  # "Ja, aber nur wenn …"
-
-
-def _closing_verdict(text: str) -> str | None:
-    """Return the word that a text's last sentence is, but for what leads to it: "Therefore, the claim is false."."""
-    sentences = [sentence for sentence in SENTENCE_END.split(text[-_TAIL:]) if sentence.strip()]
-    last = _DECIDED.match(sentences[-1]) if sentences and not text.rstrip().endswith("?") else None
-    return last["word"] if last else None

@@ -40,7 +40,7 @@ _REALS = re.compile(
 _BARE_BOX = re.compile(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
 _SPACING = re.compile(r"\\q?quad")
 _NEXT_PART = re.compile(r"(?i)[.;,\n]\W{0,4}(?:part\s{1,4})?\([b-h]\)[^.;\n]{0,40}\Z")
-_SO = re.compile(r"(?i)\b(?:so|thus|therefore|hence|consequently)\b|所以|因此")
+SO = re.compile(r"(?i)\b(?:so|thus|therefore|hence|consequently)(?![^\W_])|所以|因此")
 _LIST_WORD = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
 TEXT_GROUP = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
 
@@ -85,7 +85,7 @@ def _belongs_together(gap: str) -> bool:
     words = TEXT_GROUP.sub(lambda group: group[0].partition("{")[2].rstrip("}"), gap)
     if _NEXT_PART.search(gap) or not re.search(r"[\w=.]", _SPACING.sub("", gap)):
         return True
-    has_list_word = _LIST_WORD.search(words) and not _SO.search(words)
+    has_list_word = _LIST_WORD.search(words) and not SO.search(words)
     return bool(has_list_word) and len(words.split()) <= 10 and not re.search(r"[.!?:](?:\s|$)", words)
 
 

@@ -107,10 +107,8 @@ def _values(expression: Any) -> list[Any]:
         return [expression]
     if isinstance(expression, sympy.Interval):
         return [expression.start, expression.end]
-    if isinstance(expression, sympy.Tuple):
+    if isinstance(expression, (sympy.Tuple, sympy.MatrixBase)):
         return [value for element in expression for value in _values(element)]
-    if isinstance(expression, sympy.MatrixBase):
-        return list(expression)
     if isinstance(expression, sympy.FiniteSet):
         values = [value for element in expression.args for value in _values(element)]
         return sorted(values, key=lambda value: tuple(_at_a_point(value).evalf(50).as_real_imag()))

@@ -94,7 +94,7 @@ _POWER = re.compile(r"\s?\^\s?\{?\s?([23])(?!\d)\s?\}?")
 _RATE = re.compile(r"\s?/\s?[A-Za-z]|\sper\b")
 _AND = re.compile(r"[.,]?\s(?:and\s)?(?=\d)")
 _WORDS = re.compile(rf"(?:\s*[{LETTER}][{LETTER}'./&-]*(?:\s?\^\s?\{{?\s?\d\s?\}}?)?(?![\d{LETTER}])){{1,6}}\s*")
-_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+MARKED_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _NO_WORDS = frozenset(
     (
         "sin cos tan sec csc cot log ln exp mod modulo and or over plus minus times divided pi sqrt infinity not to is "
@@ -145,7 +145,7 @@ def read_number(text: str) -> Number | None:
         return replace(found, rounded=rounding.value, scale=rounding.scale, unit=found.unit or rounding.unit)
     if text[:1] + text[-1:] in ("()", "{}"):
         return read_number(text[1:-1].strip())
-    shown = with_digits(" ".join(_TEXT.sub(r" \1 ", text).split()), ones=True)
+    shown = with_digits(" ".join(MARKED_TEXT.sub(r" \1 ", text).split()), ones=True)
     name = _NAME.match(shown)
     shown = re.sub(r"\A([-+])\s+", r"\1", shown[name.end() :] if name else shown)
     digits = _NUMBER.match(shown)
@@ -185,7 +185,7 @@ def _spelled(words: re.Match[str]) -> str:
     """Return the digits of a match of ``_SPELLED``; the words of an ordinal such as "twenty-third"."""
     below = (words["below"] or words["added"] or "").lower()
     fraction = Fraction(1, _BELOW[below]) if below else Fraction(0)
-    if words["added"] or words["whole"]:
+    if words["whole"]:
         return str(_value_of_words(words["whole"]) + fraction)
     above = _value_of_words(words["above"])
     return words[0] if above > 1 and not below.endswith("s") else str(above * fraction)

@@ -11,7 +11,7 @@ import re
 from fractions import Fraction
 
 from tokur_cli.answers.canonical import canonical
-from tokur_cli.answers.latex import TEXT_GROUP
+from tokur_cli.answers.latex import SO, TEXT_GROUP
 from tokur_cli.answers.markers import ENGLISH, Language, language_of
 from tokur_cli.answers.numbers import DIGITS, LETTER, SYMBOLS, Amount, amounts, read_number, with_digits
 from tokur_cli.answers.units import CURRENCY
@@ -34,7 +34,6 @@ CORRECTION = re.compile(
 )
 """Words that take back what was said before them."""
 
-_SO = re.compile(r"(?i)\b(?:so|thus|therefore|hence|consequently)(?![^\W_])")
 _ASIDE = re.compile(r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*=[^()]*)\)")
 _BESIDE = re.compile(
     r"(?i)[,;]?\s*(?:\b(?:because|since)\b|因为|因為|由于|由於)"
@@ -133,7 +132,7 @@ def word_count(text: str) -> int:
 def is_answer_alone(text: str) -> bool:
     """Return whether a text is an answer and nothing else: no prose but up to three words."""
     text = text.strip()
-    if is_cut_off(text) or len(text) > 200 or "\n" in text or re.search(r"\\boxed\{\s*(?:\}|\Z)", text):
+    if is_cut_off(text) or len(text) > 200 or "\n" in text or "\\boxed" in text:
         return False
     form = canonical(text)
     if form.kind == "words":
@@ -202,7 +201,7 @@ def _behind_marker(sentence: str, letters: bool, language: Language, worked: str
     if not found or (word_count(main) <= 3 and len(found) > 1 and not is_range):  # March 5, 2024
         return main if word_count(main) <= 6 else None
     name = _NAME.match(main)
-    if name and word_count(name[1]) <= 4 and not _SO.match(name[1]):
+    if name and word_count(name[1]) <= 4 and not SO.match(name[1]):
         return name[1]
     return _concluded(main, worked, language, is_marked=True)
 
@@ -221,15 +220,15 @@ def closing(text: str, *, language: Language | None = None) -> str | None:
     if is_cut_off(text):
         return None
     sentences = _sentences(language.with_points(text[-4_000:]))
-    for index, sentence in reversed(list(enumerate(sentences))):
+    is_cut = not _ENDED.search(text[-300:])  # by a limit on tokens
+    while sentences:
+        sentence = sentences.pop()
         found = _readings(sentence)
-        is_cut = index == len(sentences) - 1 and not _ENDED.search(text[-300:])  # by a limit on tokens
-        if is_cut and (not found or word_count(sentence[found[-1].end :].partition(",")[2]) > 2):
-            return None
-        if re.search(r"[?:]\s*\Z", sentence):
+        is_fragment = is_cut and (not found or word_count(sentence[found[-1].end :].partition(",")[2]) > 2)
+        if is_fragment or sentence.endswith(("?", ":")):
             return None
         if found:
-            return _concluded(sentence, "\n".join(sentences[:index]), language, is_marked=False)
+            return _concluded(sentence, "\n".join(sentences), language, is_marked=False)
     return None
 
 
@@ -267,7 +266,7 @@ def _concluded(sentence: str, worked: str, language: Language, *, is_marked: boo
     if _PREDICATE.search(main[: last.start]) and word_count(main[last.end :]) <= 3:
         return last.text
     concludes = language.concludes(main)
-    so = max(_SO.finditer(main), key=re.Match.end, default=None) if language is ENGLISH else concludes
+    so = max(SO.finditer(main), key=re.Match.end, default=None) if language is ENGLISH else concludes
     one = _only(found) or _only([amount for amount in found if so and amount.start >= so.end()])
     if one is None or concludes or worth in (None, found[0].value):
         return one or _resolved(found, worth)

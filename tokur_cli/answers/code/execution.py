@@ -56,7 +56,8 @@ _MARGIN = re.compile(r"(?<=\n)(?=\S)")
 _PROSE_BEHIND = re.compile(r"(?m)^(?=\S)(?!import |from |def |class |async |@|#|\w+\s*=|[)\]}])")
 """A line at the margin that can't start a statement."""
 
-_CODE_START = re.compile(r"^(?:import |from \w|def |class |async def |@)", re.MULTILINE)
+_PROSE_BEFORE = re.compile(r"\A.*?(?=^(?:import |from \w|def |class |async def |@))", re.MULTILINE | re.DOTALL)
+"""What stands before the first line of code."""
 
 
 def run_all(items: Iterable[tuple[str, Mapping[str, Any]]], *, isolated: bool = True) -> Iterator[bool]:
@@ -125,19 +126,13 @@ def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str
     fenced = _BLOCK.finditer(response + "\n")
     blocks = [block["code"] for block in fenced if block["language"].lower() in ("", "python", "py", "python3")]
     definition = re.compile(rf"^[ \t]*(?:async\s+)?def\s+{re.escape(entry_point)}\b", re.MULTILINE)
-    defining = [code for code in blocks or [_from_code_on(response)] if definition.search(code)]
+    defining = [code for code in blocks or [_PROSE_BEFORE.sub("", response)] if definition.search(code)]
     programs = []
     if defining:
         parts = [textwrap.dedent(part) for part in (defining[-1], _PROSE_BEHIND.split(defining[-1], maxsplit=1)[0])]
         starts = (prompt, prompt + "    pass\n")
         programs = [f"{start}\n\n{part}" for start in starts for part in parts if part.strip()]
     return programs + [f"{prompt}\n{body}" for body in _bodies((blocks[-1] if blocks else response).strip("\n"))]
-
-
-def _from_code_on(response: str) -> str:
-    """Return what begins with a response's first line of code, without the prose in front of it."""
-    start = _CODE_START.search(response)
-    return response[start.start() :] if start else response
 
 
 def _bodies(text: str) -> list[str]:
