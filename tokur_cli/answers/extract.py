@@ -27,22 +27,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from tokur_cli.answers import sentences
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.latex import NO, YES, boxes, first_line
 from tokur_cli.answers.markers import ENGLISH, Language, language_of, markers
-from tokur_cli.answers.sentences import (
-    CORRECTION,
-    LETTER_OF_CHOICE,
-    SENTENCE_END,
-    UNDECIDED,
-    closing,
-    is_answer_alone,
-    is_cut_off,
-    is_prose,
-    main_clause,
-    stated,
-    word_count,
-)
 from tokur_cli.answers.text import plain, without_reasoning
 
 AnswerType = Literal["choice", "verdict", "value", "words"]
@@ -120,7 +108,7 @@ def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
     verdict = _opening_verdict(text)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict and wanted != "value" else None
-    if marked is _UNREADABLE or UNDECIDED.match(text):
+    if marked is _UNREADABLE or sentences.UNDECIDED.match(text):
         return None
     return _unmarked(text, wanted)
 
@@ -139,15 +127,15 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
 
 def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return the answer of a text that announces none."""
-    is_whole = is_answer_alone(text) and not text.rstrip().endswith((":", "?"))
+    is_whole = sentences.is_answer_alone(text) and not text.rstrip().endswith((":", "?"))
     if is_whole and (wanted != "value" or canonical(text).kind != "words"):
         return Extraction(text.strip(), "whole")
     before, _, line = text.rstrip().rpartition("\n")
     line = line.strip(" *_#>•\t").removeprefix("- ")
     wanted_kinds = ("number", "expression", *(["words"] if before.rstrip(" *_\n").endswith(":") else []))
-    if is_answer_alone(line) and canonical(line).kind in wanted_kinds and line[-1] not in ":?":
+    if sentences.is_answer_alone(line) and canonical(line).kind in wanted_kinds and line[-1] not in ":?":
         return Extraction(line, "whole")
-    concluded = closing(text)
+    concluded = sentences.closing(text)
     return Extraction(concluded, "closing") if concluded else None
 
 
@@ -195,7 +183,7 @@ def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
     lists_choices = wanted == "choice" and "\nB:" in text
     for mark, rule in (("####", "hash"), ("\nA:", "answer_line")):
         line = first_line(lines.rpartition(mark)[2]) if mark in lines else ""
-        if is_answer_alone(line) and not (rule == "answer_line" and lists_choices):
+        if sentences.is_answer_alone(line) and not (rule == "answer_line" and lists_choices):
             return Extraction(line, rule)
     return None
 
@@ -212,11 +200,11 @@ def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
         if not text[end : end + 40].strip() or _SUPPOSED.search(text, max(0, start - 40), start):
             continue
         following = language.with_points(text[end : end + _LONGEST_STATEMENT])
-        answer, behind = stated(following, language, text[:start], marker[0], letters=letters) or ("", 0)
-        is_words = is_prose(answer) and canonical(answer).number is None and not re.search(r"[\d\\]", answer)
+        answer, behind = sentences.stated(following, language, text[:start], marker[0], letters=letters) or ("", 0)
+        is_words = sentences.is_prose(answer) and canonical(answer).number is None and not re.search(r"[\d\\]", answer)
         is_read = answer and not (wanted == "value" and is_words)  # "fünfundzwanzig" is no number that we could compare
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
-        is_short = word_count(first_line(following)) <= 12 and is_answer_alone(answer)
+        is_short = sentences.word_count(first_line(following)) <= 12 and sentences.is_answer_alone(answer)
         if marker[0].rstrip(" ")[-1] in ":\n" and not (is_read and (is_short or canonical(answer).kind == "choice")):
             return None
         found = Extraction(answer, "answer_is")
@@ -226,9 +214,9 @@ def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
 
 def _corrected(rest: str, found: Extraction, letters: bool, language: Language | None) -> Extraction:
     """Return what an answer is corrected to by the text behind it: itself where it is not."""
-    if not CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):
+    if not sentences.CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):
         return found
-    corrected = _chosen_letter(rest) if letters else closing(rest, language=language)
+    corrected = _chosen_letter(rest) if letters else sentences.closing(rest, language=language)
     return Extraction(corrected, found.rule) if corrected else found
 
 
@@ -238,21 +226,21 @@ def _chosen_letter(text: str) -> str | None:
     A clause that denies or doubts chooses none; a text with one letter in its other clauses chooses that.
     """
     text = text[-_TAIL:]
-    sentences = [sentence for sentence in SENTENCE_END.split(text) if sentence.strip()]
-    if text.rstrip().endswith(("?", ":")) or is_cut_off(text):
-        del sentences[-1:]
+    said = [sentence for sentence in sentences.SENTENCE_END.split(text) if sentence.strip()]
+    if text.rstrip().endswith(("?", ":")) or sentences.is_cut_off(text):
+        del said[-1:]
     named: set[str] = set()
-    for sentence in reversed(sentences):
+    for sentence in reversed(said):
         language = language_of(sentence)
-        for clause in reversed(_CLAUSE.split(main_clause(sentence, language))):
+        for clause in reversed(_CLAUSE.split(sentences.main_clause(sentence, language))):
             if language.is_unsure(clause):
                 continue
             chosen: set[str] = set()
-            for letter in LETTER_OF_CHOICE.finditer(clause):
+            for letter in sentences.LETTER_OF_CHOICE.finditer(clause):
                 name = letter[1] or letter[2]
                 named.add(name)
                 is_chosen = _CHOSEN.search(clause[: letter.start()]) or _CALLED_CORRECT.match(clause, letter.end())
-                if is_chosen and not UNDECIDED.match(clause, letter.start()):
+                if is_chosen and not sentences.UNDECIDED.match(clause, letter.start()):
                     chosen.add(name)
             if len(chosen) == 1:
                 return chosen.pop()
@@ -262,9 +250,9 @@ def _chosen_letter(text: str) -> str | None:
 def _opening_verdict(text: str) -> str | None:
     """Return the word by which a text decides at its beginning, the "No" of "No, 9 is divisible by 3.", or None."""
     first = _OPENING.match(text)
-    if first is None or CORRECTION.match(text[first.end() :].lstrip(" ,.!")):
+    if first is None or sentences.CORRECTION.match(text[first.end() :].lstrip(" ,.!")):
         return None
     language = language_of(text[:_TAIL])
-    rest = SENTENCE_END.split(text[first.end() : _TAIL], maxsplit=1)[0]
+    rest = sentences.SENTENCE_END.split(text[first.end() : _TAIL], maxsplit=1)[0]
     is_unsure = language is not ENGLISH and first["word"].lower() in YES and language.is_unsure(rest)
     return None if is_unsure or _OPEN.search(rest) else first["word"]  # "Ja, aber nur wenn …"
