@@ -1,15 +1,12 @@
 r"""The canonical form of an answer: an exact rational where it is a number, a normal text otherwise.
 
 What counts as the same text: LaTeX spacing and sizing (``\left``, ``\,``), ``\dfrac`` for ``\frac``, math delimiters,
-Markdown emphasis and a closing full stop are dropped. What counts as a number: integers, decimals, thousands separated
-by commas or spaces, fractions, mixed numbers, scientific notation and repeating decimals, each with an optional
-currency, unit and ``x =`` in front. ``2^{10}``, ``3\sqrt{2}`` or ``5x`` are expressions: they are not evaluated here.
+Markdown emphasis and a closing full stop are dropped. What counts as a number is told in ``numbers``; ``2^{10}``,
+``3\sqrt{2}`` or ``5x`` are expressions: they are not evaluated here.
 
 Decisions, where more than one reading is possible:
 
-- ``1,234`` is 1234 and ``18,20`` is a list; ``1{,}22``, which LaTeX sets as one number, has a decimal comma.
-- ``50%`` is 1/2 that may also be written 50, see ``equivalence``.
-- ``1\frac{1}{2}`` and ``1 1/2`` are mixed numbers, 3/2.
+- ``1{,}22``, which LaTeX sets as one number, has a decimal comma.
 - ``52_8`` is 52 with the base 8 as its name: it equals ``52``, as graders of MATH have it, but not ``52_9``.
 - ``3 + 4 = 7`` is 7 and ``x = 10/2 = 5`` is ``x = 5``: a calculation has the value of its last right-hand side.
 - A unit that we know is kept, a word that we do not know is dropped: ``18 apples`` is 18.

@@ -82,11 +82,10 @@ def _belongs_together(gap: str) -> bool:
     """Return whether the text between two boxes makes them a list: none, a comma, or a few words with "and" or "or"."""
     if len(gap) > 100 or "\n\n" in gap:
         return False
-    words = TEXT_GROUP.sub(lambda group: group[0].partition("{")[2].rstrip("}"), gap)
     if _NEXT_PART.search(gap) or not re.search(r"[\w=.]", _SPACING.sub("", gap)):
         return True
-    has_list_word = _LIST_WORD.search(words) and not SO.search(words)
-    return bool(has_list_word) and len(words.split()) <= 10 and not re.search(r"[.!?:](?:\s|$)", words)
+    has_list_word = _LIST_WORD.search(gap) and not SO.search(gap)
+    return bool(has_list_word) and len(gap.split()) <= 10 and not re.search(r"[.!?:](?:\s|$)", gap)
 
 
 def common_name(text: str) -> str | None:

@@ -4,6 +4,7 @@ r"""One grammar of numbers: sign, digits or words, scale, unit; ``read_number`` 
   a decimal comma, as has ``2,50 €``, where a unit says that it is one number. A bare ``18,20`` is a list. ``1.000 €``
   is a thousand: the sign stands behind where dots stand between thousands; ``€1.000`` is one.
 - ``minus 5`` and ``negative 5`` are −5, ``42nd`` is 42, ``one half`` is 1/2, ``$2.5M`` is 2.5 million.
+- ``1 1/2`` and ``1\frac{1}{2}`` are 3/2; ``3.2e5``, ``3.2 \times 10^{5}`` and ``0.1\overline{6}`` are exact, too.
 - ``3 hours and 30 minutes`` is one amount, 3.5 hours. ``127/3 ≈ 42.33`` is 127/3 with the rounding beside it.
 """
 
