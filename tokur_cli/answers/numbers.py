@@ -3,7 +3,7 @@ r"""One grammar of numbers: sign, digits or words, scale, unit; ``read_number`` 
 - ``1,234``, ``1 234``, ``1'234``, ``12,34,567`` and ``1.234.567`` have thousands apart; ``1.234,50`` and ``0,5`` have
   a decimal comma, as has ``2,50 €``, where a unit says that it is one number. A bare ``18,20`` is a list. ``1.000 €``
   is a thousand: the sign stands behind where dots stand between thousands; ``€1.000`` is one.
-- ``minus 5`` and ``negative 5`` are −5, ``42nd`` is 42, ``one half`` is 1/2, ``$2.5M`` is 2.5 million.
+- ``minus 5`` and ``negative 5`` are −5, ``42nd`` and ``forty-two`` are 42, ``$2.5M`` is 2.5 million.
 - ``1 1/2`` and ``1\frac{1}{2}`` are 3/2; ``3.2e5``, ``3.2 \times 10^{5}`` and ``0.1\overline{6}`` are exact, too.
 - ``3 hours and 30 minutes`` is one amount, 3.5 hours. ``127/3 ≈ 42.33`` is 127/3 with the rounding beside it.
 """
@@ -100,7 +100,7 @@ _NO_WORDS = frozenset(
     (
         "sin cos tan sec csc cot log ln exp mod modulo and or over plus minus times divided pi sqrt infinity not to is "
         "if arcsin arccos arctan sinh cosh tanh det dim max gcd lcm than squared cubed factorial raised choose "
-        "oder ou или 或 或者 または 또는 أو या หรือ"
+        "oder ou или 或 或者 または 또는 أو या หรือ half third thirds quarter quarters fourths fifth fifths"
     ).split()
 )
 _LETTER_SCALES = {"K": "thousand", "M": "million", "B": "billion"}
@@ -116,18 +116,16 @@ _SMALL += ["seventeen", "eighteen", "nineteen"]
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 _VALUES = {name: n for n, name in enumerate(_SMALL)} | {name: 10 * n for n, name in enumerate(_TENS, 2)}
 _LARGE = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_BELOW = {"half": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourths": 4, "fifth": 5, "fifths": 5}
-_NUMBER_WORDS = frozenset((*_VALUES, *_LARGE, *_BELOW))
-"""Words that make another number of the one in front of them: "one thousand two hundred", "two thirds"."""
+_FRACTIONS = "half|thirds?|quarters?|fourths|fifths?"
+_NUMBER_WORDS = frozenset((*_VALUES, *_LARGE))
+"""Words that make another number of the one in front of them: "one thousand two hundred"."""
 
 _UNDER_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_SMALL[1:10])})\b)?|(?:{'|'.join(_SMALL[::-1])})\b)"
 _SCALES = rf"[ -](?:{'|'.join(_LARGE)})\b"
 _WHOLE = rf"(?:(?:{_UNDER_100}|an?)(?:{_SCALES})+(?:,?(?: and)? {_UNDER_100}(?:{_SCALES})*)*|{_UNDER_100})"
-_FRACTION = "|".join(_BELOW)
 _SPELLED = re.compile(
-    rf"(?i)(?<![A-Za-z-])(?<!past )(?:(?P<above>{_UNDER_100}|an?)[ -](?P<below>{_FRACTION})"
-    rf"|(?P<whole>{_WHOLE})(?: and (?:a|one) (?P<added>{_FRACTION}))?)"
-    r"(?![A-Za-z]|[ -](?:first|second|third|(?:four|fif|six|seven|eigh|nin|ten)th|past)\b)"
+    rf"(?i)(?<![A-Za-z-])(?<!past )(?<!quarter to )(?=({_WHOLE}))\1(?! and (?:a|one) (?:{_FRACTIONS})\b)(?![A-Za-z]"
+    rf"|[ -](?:{_FRACTIONS}|first|second|(?:four|fif|six|seven|eigh|nin|ten)th|past)\b)"
 )
 
 
@@ -171,7 +169,7 @@ def _is_mere_words(text: str) -> bool:
 
 
 def with_digits(text: str, *, ones: bool = False) -> str:
-    """Return a text without digits with those of its English number words, ``5/2 hours`` for "two and a half hours".
+    """Return a text without digits with those of its English number words, ``25 hours`` for "twenty-five hours".
 
     Args:
         text: a sentence or a number; one with digits is returned as it is.
@@ -179,20 +177,10 @@ def with_digits(text: str, *, ones: bool = False) -> str:
     """
     if re.search(r"\d", text):
         return text
-    return _SPELLED.sub(lambda words: words[0] if words[0].lower() == "one" and not ones else _spelled(words), text)
+    return _SPELLED.sub(lambda words: words[0] if words[0].lower() == "one" and not ones else _value_of(words[0]), text)
 
 
-def _spelled(words: re.Match[str]) -> str:
-    """Return the digits of a match of ``_SPELLED``; the words of an ordinal such as "twenty-third"."""
-    below = (words["below"] or words["added"] or "").lower()
-    fraction = Fraction(1, _BELOW[below]) if below else Fraction(0)
-    if words["whole"]:
-        return str(_value_of_words(words["whole"]) + fraction)
-    above = _value_of_words(words["above"])
-    return words[0] if above > 1 and not below.endswith("s") else str(above * fraction)
-
-
-def _value_of_words(words: str) -> int:
+def _value_of(words: str) -> str:
     total = group = 0
     for word in re.findall("[a-z]+", words.lower()):
         if word == "hundred":
@@ -201,7 +189,7 @@ def _value_of_words(words: str) -> int:
             total, group = total + group * _LARGE[word], 0
         else:
             group += 1 if word in ("a", "an") else _VALUES.get(word, 0)
-    return total + group
+    return str(total + group)
 
 
 def amounts(text: str) -> list[Amount]:
