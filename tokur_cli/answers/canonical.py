@@ -115,8 +115,7 @@ def canonical(answer: str) -> Canonical:
     marked = _without_working(_normalise(answer))
     shown = " ".join(MARKED_TEXT.sub(r" \1 ", marked).split())
     text = _AROUND_OPERATORS.sub(r"\1", shown)
-    named = common_name(text)
-    if named:
+    if named := common_name(text):
         return Canonical("words", named, marked)
     if _TIME.fullmatch(text):
         return Canonical("words", re.sub(r"[\s.]", "", text.casefold()), marked)
@@ -124,13 +123,11 @@ def canonical(answer: str) -> Canonical:
     if number is not None:
         is_spelled = not any(map(str.isdigit, marked))
         return Canonical("number", text, str(number.value * number.scale) if is_spelled else marked, number)
-    choice = _CHOICE.fullmatch(shown)
-    if choice:
+    if choice := _CHOICE.fullmatch(shown):
         letter = next(filter(None, choice.groups()))
         beside = canonical(choice["beside"]) if choice["beside"] else None
         return Canonical("choice", letter.upper(), marked, beside=beside)
-    words = _WORDS.fullmatch(shown)
-    if words:
+    if words := _WORDS.fullmatch(shown):
         return Canonical("words", name_of(words[1]), marked)
     return Canonical("expression", text, marked)
 

@@ -87,8 +87,7 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extrac
     """
     text = plain(without_reasoning(response))
     for line in _NEXT_QUESTION.finditer(text, 0, _LONGEST_STATEMENT):  # with which a model goes on once it has answered
-        found = _read(text[: line.start()], wanted)
-        if found:
+        if found := _read(text[: line.start()], wanted):
             return found
     return _read(text, wanted)
 
@@ -101,10 +100,8 @@ def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
     marked = _marked_up(text, wanted) or _after_marker(text, wanted)
     if marked and marked is not _UNREADABLE:
         return marked
-    if wanted == "choice":
-        letter = _chosen_letter(text)
-        if letter:
-            return Extraction(letter, "choice")
+    if wanted == "choice" and (letter := _chosen_letter(text)):
+        return Extraction(letter, "choice")
     verdict = _opening_verdict(text)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict and wanted != "value" else None
@@ -119,8 +116,7 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
     later = _after_marker(text[end:], wanted) if "final answer" in text[end:].lower() else None
     if later and later.text and canonical(later.text).kind != "words":
         return later
-    letter = _chosen_letter(text[end:]) if letters and canonical(boxed).kind != "choice" else None
-    if letter:
+    if letters and canonical(boxed).kind != "choice" and (letter := _chosen_letter(text[end:])):
         return Extraction(letter, "choice")
     return _corrected(text[end:], Extraction(boxed, "boxed"), letters, None)
 
@@ -145,10 +141,9 @@ def reference_answer(reference: str) -> str | None:
     A worked solution (``####``, ``\boxed{}``, several paragraphs) is read like a response; all else is the answer.
     """
     text = reference.strip()
-    if len(text) > 200 or any(sign in text for sign in ("boxed", "####", "\nA:", "\n\n")):
-        found = extract_answer(text)
-        if found:
-            return found.text
+    is_solution = len(text) > 200 or any(sign in text for sign in ("boxed", "####", "\nA:", "\n\n"))
+    if is_solution and (found := extract_answer(text)):
+        return found.text
     return text or None
 
 

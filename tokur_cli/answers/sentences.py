@@ -173,8 +173,7 @@ def stated(following: str, language: Language, worked: str, lead: str, *, letter
         return None
     rest = _LEADING_MARKS.sub("", following, count=1)
     start = len(following) - len(rest)
-    math = MATH.match(rest)
-    if math:
+    if math := MATH.match(rest):
         formula = _whole_formula(rest, math)
         return (formula, start + len(formula)) if "boxed{}" not in formula else None
     end = SENTENCE_END.search(rest)
@@ -190,8 +189,7 @@ def _behind_marker(sentence: str, letters: bool, language: Language, worked: str
     main = with_digits(main_clause(sentence, language))
     if language.is_unsure(re.split(r"[,;]\s", main)[0]) or (letters and UNDECIDED.match(main)):
         return None
-    letter = _LEADING_CHOICE.match(main)
-    if letter:
+    if letter := _LEADING_CHOICE.match(main):
         several = _LETTERS.match(main)
         return several[0] if several else letter[1].upper()
     found = _readings(main)
@@ -243,20 +241,17 @@ def _concluded(sentence: str, worked: str, language: Language, *, is_marked: boo
     """
     main = main_clause(sentence, language)
     found = _readings(main)
-    result = _last_result(main)
-    if result:
+    if result := _last_result(main):
         return _of_calculation(main, found, result)
     if not found or language.is_unsure(main):
         return None
     worth = _worked_out(worked)
     whole = [one for one in found if not (_MORE_BEHIND.match(main, one.end) or _BOUND_BEFORE.search(main[: one.start]))]
     equation = max(_SOLVED.finditer(main), key=re.Match.end, default=None)
-    equal = _only([amount for amount in whole if equation and amount.end > equation.end()])
-    if equal:
+    if equal := _only([amount for amount in whole if equation and amount.end > equation.end()]):
         return equal
     results = [words.end() for words in _RESULT.finditer(main)]
-    said = [amount for amount in whole if any(0 <= amount.start - end <= 2 for end in results)]
-    if said:
+    if said := [amount for amount in whole if any(0 <= amount.start - end <= 2 for end in results)]:
         return said[-1].text
     if len(whole) < len(found):
         return _resolved(whole, worth)

@@ -96,8 +96,6 @@ def plain(text: str) -> str:
     Args:
         text: any text: ``**４２** 個。`` becomes ``42 個. ``, ``10⁻³`` becomes ``10^{-3}``.
     """
-    if "<" in text:
-        text = _AROUND_ANSWER.sub("", text)
     text = _ENTITY.sub(lambda match: unescape(match[0]), text)
     if not text.isascii():
         text = _SUPERSCRIPTS.sub(_power, unicodedata.normalize("NFC", text))
@@ -105,7 +103,7 @@ def plain(text: str) -> str:
         text = _UNSEEN.sub("", text).translate(_PUNCTUATION)
         text = _DIGIT.sub(lambda digit: str(int(digit[0])), text)
     if "<" in text:
-        text = _CALCULATOR.sub("", text)
+        text = _CALCULATOR.sub("", _AROUND_ANSWER.sub("", text))
         text = _RAISED.sub(r"^{\1}", _BREAK.sub("\n", _TAG.sub("", text)))
     if "`" in text:
         text = _CODE.sub(r"\1", text)
