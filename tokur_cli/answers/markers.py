@@ -42,7 +42,9 @@ class Language:
 
     def with_points(self, text: str) -> str:
         """Return a text with decimal points, ``1234.5`` for a German ``1.234,5``; once only."""
-        return _CONTINENTAL.sub(_to_point, text) if self.has_decimal_comma else text
+        if not self.has_decimal_comma:
+            return text
+        return _CONTINENTAL.sub(lambda number: number[0].replace(".", "").replace(",", "."), text)
 
     def concludes(self, text: str) -> re.Match[str] | None:
         """Return the last of the words that draw a conclusion, None where a text has none."""
@@ -53,14 +55,7 @@ class Language:
         return bool(_words(self.unsure).search(text))
 
 
-_CONTINENTAL = re.compile(
-    r"(?<![\d.,(\[{])(?:([1-9]\d{0,2}(?:\.\d{3})+)(?:,(\d+))?|(\d+),(\d+))(?![\d.,)\]}]*\d|[)\]}])"
-)
-
-
-def _to_point(number: re.Match[str]) -> str:
-    whole, decimals = number[1] or number[3], number[2] or number[4]
-    return whole.replace(".", "") + (f".{decimals}" if decimals else "")
+_CONTINENTAL = re.compile(r"(?<![\d.,(\[{])(?:[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?|\d+,\d+)(?![\d.,)\]}]*\d|[)\]}])")
 
 
 @cache

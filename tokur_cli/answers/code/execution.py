@@ -159,12 +159,9 @@ def _harness(isolated: bool, **streams: Any) -> Iterator[subprocess.Popen[bytes]
             cwd = folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tokur-", ignore_cleanup_errors=True))
         threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # NumPy complains where it can't start its own
         environment = {"PATH": os.defpath, "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", **threads}
-        pipe = subprocess.PIPE
-        yield stack.enter_context(
-            subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, cwd=cwd, env=environment, start_new_session=True, **streams
-            )
-        )
+        streams |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = subprocess.Popen(command, cwd=cwd, env=environment, start_new_session=True, **streams)
+        yield stack.enter_context(process)
 
 
 def _read(reader: int, most: int, seconds: float) -> bytes:
