@@ -126,7 +126,7 @@ def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str
     fenced = _BLOCK.finditer(response + "\n")
     blocks = [block["code"] for block in fenced if block["language"].lower() in ("", "python", "py", "python3")]
     definition = re.compile(rf"^[ \t]*(?:async\s+)?def\s+{re.escape(entry_point)}\b", re.MULTILINE)
-    defining = [code for code in blocks or [_PROSE_BEFORE.sub("", response)] if definition.search(code)]
+    defining = [code for code in blocks or [_PROSE_BEFORE.sub("", response, count=1)] if definition.search(code)]
     programs = []
     if defining:
         parts = [textwrap.dedent(part) for part in (defining[-1], _PROSE_BEHIND.split(defining[-1], maxsplit=1)[0])]
