@@ -33,7 +33,6 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         ("The answer is B because it fits.", "B", "answer_is"),
         ("The answer is Marie Curie, who won 2 prizes.", "Marie Curie", "answer_is"),
         (r"The area is $\pi r^2 = \pi \cdot 6^2 = 36\pi$ square inches.", r"36\pi", "closing"),
-        ("It takes 3 hours and 30 minutes.", "3 hours and 30 minutes", "closing"),
         ("Evelyn", "Evelyn", "whole"),
         ("The capital of France is:\n\n**Paris**", "Paris", "whole"),
         ("That is 1,234.50 dollars in all", "1,234.50 dollars", "closing"),
@@ -79,6 +78,7 @@ UNCLEAR += ["Sarah doesn't have 12 apples.", "The answer is 5 to 7 days.", "The 
 UNCLEAR += ["Here, 3 × 4 = 12. Next, we subtract the", "3 × 4 = 12\n7 + 1 =", "<think>Maybe the answer is 13, but"]
 UNCLEAR += [r"Therefore we get \boxed{1", "It costs $5 and she has $7 to spend.", "The answer is not 42.", "", "}{"]
 UNCLEAR += ["The answer would be 25.", "They will not have 3 buttons to use.", "Don't add the 4.", "故 α 不是 3。"]
+UNCLEAR += ["It takes 3 hours and 30 minutes.", "The answer is 1 h 45 min.", "The claim is false."]
 
 
 @pytest.mark.parametrize("response", UNCLEAR)

@@ -5,7 +5,7 @@ r"""One grammar of numbers: sign, digits or words, scale, unit; ``read_number`` 
   is a thousand: the sign stands behind where dots stand between thousands; ``€1.000`` is one.
 - ``minus 5`` and ``negative 5`` are −5, ``42nd`` and ``forty-two`` are 42, ``$2.5M`` is 2.5 million.
 - ``1 1/2`` and ``1\frac{1}{2}`` are 3/2; ``3.2e5``, ``3.2 \times 10^{5}`` and ``0.1\overline{6}`` are exact, too.
-- ``3 hours and 30 minutes`` is one amount, 3.5 hours. ``127/3 ≈ 42.33`` is 127/3 with the rounding beside it.
+- ``127/3 ≈ 42.33`` is 127/3 with the rounding beside it. ``3 hours and 30 minutes`` are two amounts.
 """
 
 from __future__ import annotations
@@ -93,7 +93,6 @@ _WORD = re.compile(
 )
 _POWER = re.compile(r"\s?\^\s?\{?\s?([23])(?!\d)\s?\}?")
 _RATE = re.compile(r"\s?/\s?[A-Za-z]|\sper\b")
-_AND = re.compile(r"[.,]?\s(?:and\s)?(?=\d)")
 _WORDS = re.compile(rf"(?:\s*[{LETTER}][{LETTER}'./&-]*(?:\s?\^\s?\{{?\s?\d\s?\}}?)?(?![\d{LETTER}])){{1,6}}\s*")
 MARKED_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _NO_WORDS = frozenset(
@@ -228,7 +227,7 @@ def _in_digits(text: str, match: re.Match[str]) -> Amount | None:
     is_decimal = not (match["repeated"] or match["exponent"] or match["times"])
     places = len(digits.partition(".")[2]) if is_decimal else 0
     number = Number(-value if any(signs) else value, scale, unit, match["base"] or "", places)
-    return _joined(text, Amount(match.start(), end, text[match.start() : end].strip(), number))
+    return Amount(match.start(), end, text[match.start() : end].strip(), number)
 
 
 def _value(match: re.Match[str], digits: str) -> Fraction | None:
@@ -292,17 +291,3 @@ def _behind(text: str, start: int, *, is_money: bool) -> tuple[Fraction, Unit | 
                 break
             return scale, unit, raised.end() if raised else word.end()
     return scale, None, end
-
-
-def _joined(text: str, amount: Amount) -> Amount:
-    """Return an amount with those behind it in smaller units, 3.5 hours for "3 hours and 30 minutes"."""
-    link = _AND.match(text, amount.end) if amount.number and amount.number.unit else None
-    match = _NUMBER.match(text, link.end()) if link else None
-    further = _in_digits(text, match) if match else None
-    if not amount.number or not amount.number.unit or not further or not further.number or not further.number.unit:
-        return amount
-    unit, smaller = amount.number.unit, further.number.unit
-    if smaller.dimension != unit.dimension or smaller.factor >= unit.factor:
-        return amount
-    value = amount.number.value + further.number.value * smaller.factor / unit.factor
-    return Amount(amount.start, further.end, text[amount.start : further.end], Number(value, unit=unit))
