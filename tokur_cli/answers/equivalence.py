@@ -142,7 +142,7 @@ def _is_prose(form: Canonical) -> bool:
     return form.kind in ("words", "expression") and bool(_WORD.search(form.text)) and not _SIGN.search(form.text)
 
 
-class Equivalence:
+class Equivalence(contextlib.AbstractContextManager["Equivalence"]):
     """Compares answers, symbolically in worker processes where needed, and remembers what it found.
 
     Use it as a context manager, whose end is the end of all workers: one for each processor, at most 8.
@@ -158,9 +158,6 @@ class Equivalence:
         self._workers: set[subprocess.Popen[bytes]] = set()
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
         self._known: dict[tuple[str, ...], Any] = {}
-
-    def __enter__(self) -> Equivalence:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         for worker in list(self._workers):

@@ -30,7 +30,7 @@ from typing import Literal
 from tokur_cli.answers import sentences
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.latex import NO, YES, boxes, first_line
-from tokur_cli.answers.markers import ENGLISH, Language, language_of, markers
+from tokur_cli.answers.markers import ENGLISH, language_of, markers
 from tokur_cli.answers.text import plain, without_reasoning
 
 AnswerType = Literal["choice", "verdict", "value", "words"]
@@ -118,7 +118,7 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
         return later
     if letters and canonical(boxed).kind != "choice" and (letter := _chosen_letter(text[end:])):
         return Extraction(letter, "choice")
-    return _corrected(text[end:], Extraction(boxed, "boxed"), letters, None)
+    return _corrected(text[end:], Extraction(boxed, "boxed"), letters)
 
 
 def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
@@ -154,11 +154,9 @@ def wanted_by(reference: str | None) -> AnswerType | None:
     if gold is None:
         return None
     form = canonical(gold)
-    if form.kind == "choice":
-        return "choice"
     if form.kind == "words":
         return "verdict" if form.text in ("yes", "no", "true", "false") else "words"
-    return "value"
+    return "choice" if form.kind == "choice" else "value"
 
 
 def wanted_of(references: Sequence[str]) -> AnswerType | None:
@@ -202,16 +200,15 @@ def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
         is_short = sentences.word_count(first_line(following)) <= 12 and sentences.is_answer_alone(answer)
         if marker[0].rstrip(" ")[-1] in ":\n" and not (is_read and (is_short or canonical(answer).kind == "choice")):
             return None
-        found = Extraction(answer, "answer_is")
-        return _corrected(following[behind:], found, letters, language) if is_read else _UNREADABLE
+        return _corrected(following[behind:], Extraction(answer, "answer_is"), letters) if is_read else _UNREADABLE
     return None
 
 
-def _corrected(rest: str, found: Extraction, letters: bool, language: Language | None) -> Extraction:
+def _corrected(rest: str, found: Extraction, letters: bool) -> Extraction:
     """Return what an answer is corrected to by the text behind it: itself where it is not."""
     if not sentences.CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):
         return found
-    corrected = _chosen_letter(rest) if letters else sentences.closing(rest, language=language)
+    corrected = _chosen_letter(rest) if letters else sentences.closing(rest)
     return Extraction(corrected, found.rule) if corrected else found
 
 

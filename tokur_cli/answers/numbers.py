@@ -235,11 +235,9 @@ def _value(match: re.Match[str], digits: str) -> Fraction | None:
     if match["top"]:
         bottom = int(match["bottom"])
         return int(match["whole"] or 0) + Fraction(int(match["top"]), bottom) if bottom else None
-    if match["power"]:
-        return Fraction(10) ** int(match["power"])
-    if not digits:
+    if not digits and not match["power"]:
         return None
-    value = Fraction(digits)
+    value = Fraction(digits or 1)
     if match["below"]:
         bottom = int(match["below"].replace(",", ""))
         above = match["above"]
@@ -247,7 +245,7 @@ def _value(match: re.Match[str], digits: str) -> Fraction | None:
     if match["repeated"]:
         places = len(digits.partition(".")[2])
         value += Fraction(int(match["repeated"]), (10 ** len(match["repeated"]) - 1) * 10**places)
-    return value * Fraction(10) ** int(match["exponent"] or match["times"] or 0)
+    return value * Fraction(10) ** int(match["exponent"] or match["times"] or match["power"] or 0)
 
 
 def _with_point(digits: str, *, is_sure: bool) -> str:

@@ -204,7 +204,7 @@ def _behind_marker(sentence: str, letters: bool, language: Language, worked: str
     return _concluded(main, worked, language, is_marked=True)
 
 
-def closing(text: str, *, language: Language | None = None) -> str | None:
+def closing(text: str) -> str | None:
     """Return the answer that a text's last sentences come to, or None where they do not for sure.
 
     The last sentence with a number or formula counts: the result of its calculation, else its one number, where that is
@@ -212,9 +212,8 @@ def closing(text: str, *, language: Language | None = None) -> str | None:
 
     Args:
         text: in plain writing.
-        language: the text's; None to tell it from the text's words.
     """
-    language = language or language_of(text[-500:])
+    language = language_of(text[-500:])
     if is_cut_off(text):
         return None
     sentences = _sentences(language.with_points(text[-4_000:]))
