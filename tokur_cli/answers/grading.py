@@ -19,6 +19,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import regex
+
 from tokur_cli.answers.equivalence import Equivalence, Outcome
 from tokur_cli.answers.extract import Extraction, extract_answer, reference_answer, wanted_of
 from tokur_cli.answers.reasoning_gym import answer_to, quality_of, task_of
@@ -232,8 +234,6 @@ def check_pattern(pattern: str) -> None:
     Raises:
         UsageError: it is none.
     """
-    import regex
-
     try:
         regex.compile(pattern)
     except (regex.error, OverflowError, RecursionError) as error:
@@ -245,8 +245,6 @@ def _last_match(pattern: str, record: Record) -> Extraction | None:
 
     None without a match, or where that group took no part in it or is blank.
     """
-    import regex
-
     try:
         found = [*regex.finditer(pattern, record.response, timeout=_PATTERN_SECONDS)]
     except TimeoutError:  # nested repeats such as (a+)+$ may take forever

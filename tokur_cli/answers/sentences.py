@@ -95,7 +95,7 @@ _MORE_BEHIND = re.compile(
     r"|(?i:\s(?:to|bis|a|à|до|or|oder|o|ou|или|of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
     r"|choose|mod|plus|minus|divided by|multiplied by|to the power of)(?:\s+the)?)\s+[-+]?[$€£¥]?(?:\d|\\frac)"
 )
-"""What stands behind a number that is not all: the 10 of "10-12", "10 of 12", "10 more than 5"."""
+"""What stands behind a number that is not all: the 10 of "10-12", "10 of 12", the 3 h of "3 h 30 min"."""
 
 _BOUND_BEFORE = re.compile(r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z")
 
