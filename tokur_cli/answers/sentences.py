@@ -91,7 +91,7 @@ _NAME = re.compile(r"([A-Z][^\d,]*), ")
 _PREDICATE = re.compile(r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?)\s+(?:only |just )?\Z")
 _JOINT = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
 _MORE_BEHIND = re.compile(
-    r"\s?[-–—~]\s?(?=\d)|\s?(?:から|至|到|或|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)|,?\s(?:and\s)?\d+\s?(?:min|sec|cent|inch|[ms]\b)"
+    r"\s?(?:[-–—~]|から|至|到|或|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)|,? (?:and )?\d+ ?(?:min|sec|cent|inch|[ms]\b)"
     r"|(?i:\s(?:to|bis|a|à|до|or|oder|o|ou|или|of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
     r"|choose|mod|plus|minus|divided by|multiplied by|to the power of)(?:\s+the)?)\s+[-+]?[$€£¥]?(?:\d|\\frac)"
 )
