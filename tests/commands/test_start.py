@@ -64,12 +64,12 @@ def run(arguments, given=GOOD):
 @pytest.mark.parametrize(
     ("arguments", "given", "code", "said"),
     [
-        (["score", "nowhere.jsonl"], GOOD, 1, "nowhere.jsonl: there is no such file"),
+        (["score", "nowhere.jsonl"], GOOD, 1, "nowhere.jsonl: cannot be read: No such file"),
         (["score", "--scores", "lll"], GOOD, 2, "unknown score"),
         (["score", "--sigma", "x"], GOOD, 2, '--sigma has "x"'),
-        (["score", "--posterior", "nowhere"], GOOD, 1, "nowhere/posterior.json: there is no such file"),
+        (["score", "--posterior", "nowhere"], GOOD, 1, "posterior.json: No such file or directory; write it with `tokur p"),
         (["score", "--device-map", "cda"], GOOD, 2, "unknown device map 'cda'"),
-        (["score", "--few-shot", "nowhere"], GOOD, 1, "nowhere: there is no such file"),
+        (["score", "--few-shot", "nowhere"], GOOD, 1, "nowhere: cannot be read: No such file"),
         (["score"], b'{"response": "2"}\n', 1, "<stdin>:1: "),
         (["generate", "--score", "--scores", "lll"], GOOD, 2, "unknown score"),
         (["generate"], b'{"id": "a"}\n', 1, "<stdin>:1: "),

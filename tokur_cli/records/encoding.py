@@ -35,16 +35,17 @@ def encode_value(value: Any, *, sort_keys: bool = False) -> bytes:
         sort_keys: order the fields of objects by name, so that equal values give equal text.
 
     Raises:
-        TypeError: the value holds something that JSON cannot say.
-        RecursionError: it is nested too deeply, or holds itself.
+        TypeError: the value holds something that JSON cannot say, or is nested too deeply, or holds itself.
     """
-    try:
-        sorting = orjson.OPT_SORT_KEYS if sort_keys else 0
+    sorting = orjson.OPT_SORT_KEYS if sort_keys else 0
+    with suppress(TypeError):
         return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | sorting, default=_said)
-    except TypeError:
-        text = json.dumps(value, check_circular=False, default=_plain)
+    try:
+        text = json.dumps(value, check_circular=False, default=_said)
         plain = json.loads(text, parse_constant=lambda _: None)  # NaN and infinity become null
         return json.dumps(plain, separators=(",", ":"), sort_keys=sort_keys).encode("ascii")
+    except RecursionError:
+        raise TypeError("it is nested too deeply") from None
 
 
 def parse_json(text: bytes) -> Any:
@@ -60,7 +61,7 @@ def parse_json(text: bytes) -> Any:
     with suppress(ValueError, RecursionError):
         return msgspec.json.decode(text)
     try:
-        return _DECODER.decode(text.decode("utf-8"))
+        return json.loads(text.decode(), parse_constant=_finite, parse_float=_finite)
     except UnicodeDecodeError as error:
         at = error.start
         raise ValueError(f"is not UTF-8: byte 0x{text[at]:02x} at byte {at + 1} of the line") from None
@@ -95,12 +96,8 @@ def read_json(path: str, kind: type[T], made_by: str) -> T:
             if unknown := values.keys() - {each.name for each in fields(kind)}:  # type: ignore[arg-type]
                 raise msgspec.ValidationError(f'"{min(unknown)}" is not one of its fields')
         return msgspec.convert(values, kind)
-    except (FileNotFoundError, NotADirectoryError):
-        raise TokurError(f"{path}: there is no such file; `{made_by}` writes one") from None
-    except OSError as error:
-        raise TokurError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # msgspec's own, and UnicodeDecodeError
-        raise TokurError(f"{path}: {error}; write it again with `{made_by}`") from None
+    except (OSError, ValueError, RecursionError) as error:  # msgspec's own, and UnicodeDecodeError
+        raise TokurError(f"{path}: {getattr(error, 'strerror', error)}; write it with `{made_by}`") from None
 
 
 def json_type(value: Any) -> str:
@@ -117,23 +114,14 @@ def _finite(literal: str) -> float:
     return number
 
 
-_DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
-
-
-def _plain(value: Any) -> Any:
-    """Return what json refuses in types that it writes, numpy's numbers as orjson writes them."""
-    if hasattr(value, "dtype"):
-        return json.loads(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=_said))
-    return _said(value)
-
-
 def _said(value: Any) -> Any:
-    """Return what orjson refuses in types that it writes."""
+    """Return what orjson or json refuses in types that it writes."""
     if hasattr(value, "isoformat"):
         return value.isoformat() if value == value else None  # NaT is not equal to itself
     if hasattr(value, "dtype"):  # numpy, which this package's start-up must not import; orjson takes C order only
-        is_scattered = hasattr(value, "flags") and not value.flags.c_contiguous
-        return value.copy() if is_scattered else value.tolist()
+        with suppress(TypeError):
+            return json.loads(orjson.dumps(value.copy(), option=orjson.OPT_SERIALIZE_NUMPY))
+        return value.tolist()
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (bytes, bytearray, memoryview)):

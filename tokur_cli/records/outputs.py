@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.records.streams import STDIN, display_name
+from tokur_cli.records.streams import STDIN, file_id
 
 STANDARD_OUTPUT = "standard output"
 _PICTURES = (".html", ".htm", ".svg", ".pdf", ".png")
@@ -23,46 +23,24 @@ _PICTURES = (".html", ".htm", ".svg", ".pdf", ".png")
 # --- what may be written ---
 
 
-def file_id(file: str | TextIO) -> tuple[int, int] | str | None:
-    """Return what all names of a file have in common: its device and inode, or the path of one that is not there yet.
-
-    It may be the stream that leads to it. None for a device, a pipe, and what is no file of the system.
-    """
-    try:
-        status = os.stat(file if isinstance(file, str) else file.fileno())
-    except (OSError, ValueError, AttributeError):  # a closed stream may be None
-        return os.path.realpath(file) if isinstance(file, str) else None
-    is_kept = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
-    return (status.st_dev, status.st_ino) if is_kept else None
-
-
 def check_files(inputs: Iterable[str], outputs: Sequence[str]) -> None:
     """Refuse outputs that would destroy an input or each other; call it before anything is opened for writing.
 
     Every link to a file is that file. Devices and pipes can be written and read. Standard output counts as an output:
-    a shell may have led it to an input.
+    a shell may have led it to an input, which ``>`` empties before tokur starts and ``>>`` makes grow while it is read.
 
     Raises:
         UsageError: an output is an input, or two outputs are one file.
     """
-    read = {file_id(sys.stdin if path == STDIN else path): path for path in inputs}
-    standard_output = file_id(sys.stdout) or STDIN
-    if standard_output in read:
-        raise UsageError(
-            f"standard output goes to {display_name(read[standard_output])}, which is read (a shell's > empties a file "
-            "before tokur starts): give another file"
-        )
-    written = set() if STDIN in outputs else {standard_output}
-    for path in outputs:
-        file = standard_output if path == STDIN else file_id(path)
-        if file is None:
-            continue
-        if file in written:
-            name = STANDARD_OUTPUT if path == STDIN else path
-            raise UsageError(f"{name}: would take two outputs: give one of them another name")
-        if file in read:
-            raise UsageError(f"{path}: is also an input, and would be overwritten: give another name")
-        written.add(file)
+    taken = {
+        file_id(sys.stdin if path == STDIN else path): "is also an input, and would be overwritten: give another name"
+        for path in inputs
+    }
+    for path in outputs if STDIN in outputs else [STDIN, *outputs]:
+        file = file_id(sys.stdout) or STDIN if path == STDIN else file_id(path)
+        if file in taken and file is not None:
+            raise UsageError(f"{STANDARD_OUTPUT if path == STDIN else path}: {taken[file]}")
+        taken[file] = "would take two outputs: give one of them another name"
 
 
 def check_target(path: str | None, *, force: bool, resume: bool | None = None) -> None:
@@ -71,7 +49,7 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
     ``resume`` is None where the command cannot continue a file.
 
     Raises:
-        UsageError: it holds something, or cannot be continued or compressed, or is named as a picture.
+        UsageError: it holds something, or would be compressed, or is named as a picture.
     """
     if path is None or path == STDIN:
         return
@@ -79,12 +57,9 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
         raise UsageError(f"{path}: records are written uncompressed: write to standard output, `| gzip > {path}`")
     if path.endswith(_PICTURES):
         raise UsageError(f"{path}: would hold text, no picture: tokur heatmap draws with --html FILE or --svg FILE")
-    if os.path.isfile(path):
-        if os.path.getsize(path) and not (force or resume):
-            ways = "--force to replace it" if resume is None else "--resume to continue it, --force to replace it"
-            raise UsageError(f"{path}: has something in it: give {ways}, or another name")
-    elif resume and os.path.exists(path):
-        raise UsageError(f"{path}: is not a regular file: --resume cannot continue it")
+    if os.path.isfile(path) and os.path.getsize(path) and not (force or resume):
+        ways = "--force to replace it" if resume is None else "--resume to continue it, --force to replace it"
+        raise UsageError(f"{path}: has something in it: give {ways}, or another name")
 
 
 def check_writable(path: str, *, folder: bool = False) -> None:

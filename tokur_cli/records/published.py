@@ -15,8 +15,7 @@ from urllib.parse import parse_qsl
 
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import display_name, open_input
-from tokur_cli.records.texts import MAX_LINE
+from tokur_cli.records.streams import MAX_LINE, display_name, open_input
 
 _HUB, _GYM = "hf:", "gym:"
 _CSV = tuple(form + packed for form in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))

@@ -17,13 +17,15 @@ from tokur_cli.records.formats.inspect import is_log, read_log
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.published import published_rows, records_of
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import STDIN, display_name, is_regular_file, open_input
-from tokur_cli.records.texts import BOM, MAX_LINE, elements, lines
+from tokur_cli.records.streams import BOM, MAX_LINE, STDIN, display_name, elements, is_regular_file, lines, open_input
 
 AUTO = "auto"
 # An array, or an object of rows by their numbers, as OpenCompass writes
 _ROWS = re.compile(rb'\s*(\[\s*(\{|\Z|\]\s*\Z)|\{\s*"\d+"\s*:\s*\{)')
-_CSV_HEADER = re.compile(r'("?[\w .-]*"?)([,;\t]"?[\w .-]+"?)+')
+_HINTS = {  # what a file is whose first line is no record, and how it becomes one
+    r"\{": "; each record is one line: jq -c . puts an object on one, jq -c '.results[]' each of the rows in it",
+    r'("?[\w .-]*"?)([,;\t]"?[\w .-]+"?)+': "; CSV is read by a name that ends in .csv or .tsv",
+}
 
 
 def read_records(
@@ -102,16 +104,9 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
             try:
                 yield RecordError(too_long, name, line) if text is None else Record.parse(text, name, line)
             except RecordError as error:
-                hint = _hint(text or b"") if (name, line) == (source, 1) else ""
+                first = (text or b"").decode("utf-8", "replace") if (name, line) == (source, 1) else ""
+                hint = next((said for form, said in _HINTS.items() if re.fullmatch(form, first)), "")
                 yield RecordError(error.message + hint, name, line)
-
-
-def _hint(line: bytes) -> str:
-    """Return the end of the message about a file's first line: what the file may be, and how it becomes JSON lines."""
-    text = line.decode("utf-8", "replace").strip()
-    if text == "{":
-        return "; each record is one line: jq -c . puts an object on one, jq -c '.results[]' each of the rows in it"
-    return "; CSV is read by a name that ends in .csv or .tsv" if _CSV_HEADER.fullmatch(text) else ""
 
 
 def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMapping, given: Given, note: Note) -> Items:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +54,6 @@ class Record:
             return cls.parse(encode_value(row), source, number)
         except TypeError as error:
             raise RecordError(f"cannot be written as JSON: {error}", source, number) from None
-        except RecursionError:
-            raise RecordError("is nested too deeply to be read", source, number) from None
 
     def copy(self) -> Record:
         """Return a record of its own with the same fields and place."""
@@ -81,8 +79,8 @@ class Record:
         """Return the record as one line of JSON, without the line end."""
         try:
             return encode_value(self.fields)
-        except RecursionError:
-            raise self.error("is nested too deeply to be written") from None
+        except TypeError as error:
+            raise self.error(f"cannot be written as JSON: {error}") from None
 
     def identity(self, *computed: str) -> bytes:
         """Return what tells the record from others: all values but ``tokur`` and other computed fields."""
@@ -104,23 +102,15 @@ class Record:
             raise self.error(f'"{what}" is {json_type(value)}, not a string')
         try:
             value.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise self.error(
-                f'"{what}" holds half of a character (\\u{ord(value[error.start]):04x}, a lone surrogate) at character '
-                f"{error.start + 1}, which cannot be tokenized or printed"
-            ) from None
+        except UnicodeEncodeError as error:  # a lone surrogate
+            raise self.error(f'"{what}" holds half of a character: {error}') from None
         return value
 
     def number(self, what: str, value: Any) -> float | None:
         """Return a number as a float; None for null and for what is too large for one; ``what`` names it in errors."""
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if type(value) not in (int, float, type(None)):
             raise self.error(f"{what} is {json_type(value)}, not a number")
-        try:
-            return number if math.isfinite(number := float(value)) else None
-        except OverflowError:
-            return None
+        return float(value) if value is not None and abs(value) <= sys.float_info.max else None
 
     @property
     def id(self) -> str | None:
@@ -209,25 +199,14 @@ class Record:
         value = self.fields.get("tokur", {})
         if not isinstance(value, dict):
             raise self.error(f'"tokur" is {json_type(value)}, not an object')
-        schema = value.get("schema", SCHEMA)
-        if type(schema) is not int or schema < 1:
-            raise self.error(f'"tokur.schema" is {schema!r}, not a version number from 1')
-        if schema > SCHEMA:
+        if (schema := value.get("schema", 1)) not in range(1, SCHEMA + 1):
             raise self.error(f'"tokur" was written with schema {schema}; this tokur reads up to {SCHEMA}: update tokur')
         return value
 
-    def settings(self, name: str) -> dict[str, Any]:
-        """Return one of the objects of settings under ``tokur``, to be read only; empty without it."""
+    def computed(self, name: str) -> dict[str, Any]:
+        """Return one of the objects under ``tokur``: run, generation, scores, tokens; empty without it."""
         value = self.tokur.get(name)
         return value if isinstance(value, dict) else {}
-
-    @property
-    def scores(self) -> dict[str, Any]:
-        """What tokur scored, by the score's name; :meth:`number` checks each. Empty if there is nothing."""
-        scores = self.tokur.get("scores")
-        if scores is not None and not isinstance(scores, dict):
-            raise self.error(f'"tokur.scores" is {json_type(scores)}, not an object')
-        return scores or {}
 
     @property
     def token_ids(self) -> list[int] | None:

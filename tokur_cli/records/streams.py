@@ -1,24 +1,36 @@
-"""Bytes in: files, pipes and standard input, plain, gzip or zstd."""
+"""JSON texts in: the lines or the array's elements of files, pipes and standard input, plain, gzip or zstd."""
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 from tokur_cli.records.errors import TokurError
 
 STDIN = "-"
+BOM = b"\xef\xbb\xbf"
+MAX_LINE = 64_000_000
+"""The longest line, element or archive member that is read by default, in bytes."""
+Texts = Iterator[tuple[str, int, bytes | None]]
+"""(Where each text is from, the number of the line on which it begins, the text); None in place of one too long."""
 
 _GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
-_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a byte from 0x50 to 0x5f; what pzstd writes begins so
+_ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # pzstd begins with a frame to be skipped
+_CHUNK = 1 << 16
+_SIGNS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[,{}\[\]]', re.DOTALL)  # a string may be cut off
+_BEFORE = re.compile(rb'\s*(?:"((?:[^"\\]|\\.){0,999})"\s*:\s*)?', re.DOTALL)
+
+
+# --- bytes ---
 
 
 def display_name(path: str) -> str:
@@ -26,13 +38,22 @@ def display_name(path: str) -> str:
     return "<stdin>" if path == STDIN else path
 
 
-def is_regular_file(path: str) -> bool:
-    """Return whether a file is on a disk, so that no read waits for data still to come."""
+def file_id(file: str | TextIO) -> tuple[int, int] | str | None:
+    """Return what all names of a file have in common: its device and inode, or the path of one that is not there yet.
+
+    It may be the stream that leads to it. None for a device, a pipe, and what is no file of the system.
+    """
     try:
-        status = os.fstat(sys.stdin.fileno()) if path == STDIN else os.stat(path)
-    except (OSError, ValueError, AttributeError):  # not there, or standard input is no file of the system
-        return True
-    return stat.S_ISREG(status.st_mode)
+        status = os.stat(file if isinstance(file, str) else file.fileno())
+    except (OSError, ValueError, AttributeError):  # a closed stream may be None
+        return os.path.realpath(file) if isinstance(file, str) else None
+    is_kept = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return (status.st_dev, status.st_ino) if is_kept else None
+
+
+def is_regular_file(path: str) -> bool:
+    """Return whether an input is on a disk, so that no read waits for data still to come."""
+    return file_id(sys.stdin if path == STDIN else path) is not None
 
 
 @contextmanager
@@ -47,15 +68,15 @@ def open_input(path: str) -> Iterator[io.BufferedReader]:
             delivered).
     """
     name, form, faults = display_name(path), "", [OSError, zlib.error]
-    with _open(path) as file:
-        try:
+    try:
+        with _open(path) as file:
             head, as_it_comes = file.peek(), SimpleNamespace(read=file.read1)
             stream: Any = file
             if head.startswith(_GZIP):
                 import gzip
 
                 stream, form = gzip.GzipFile(fileobj=as_it_comes), "gzip"
-            elif head.startswith(_ZSTD) or (head[:1] in b"PQRSTUVWXYZ[\\]^_" and head.startswith(_ZSTD_SKIPPABLE, 1)):
+            elif _ZSTD.match(head):
                 if sys.version_info >= (3, 14):
                     from compression import zstd
                 else:
@@ -64,27 +85,95 @@ def open_input(path: str) -> Iterator[io.BufferedReader]:
                 stream, form = zstd.ZstdFile(as_it_comes), "zstd"
                 faults.append(zstd.ZstdError)
             yield stream
-        except EOFError:
-            raise TokurError(f"{name}: the {form} data is cut short: the file is not complete") from None
-        except tuple(faults) as error:
-            what = f"the {form} data cannot be unpacked" if form else "cannot be read"
-            raise TokurError(f"{name}: {what}: {getattr(error, 'strerror', None) or error}") from None
+    except EOFError:
+        raise TokurError(f"{name}: the {form} data is cut short: the file is not complete") from None
+    except tuple(faults) as error:
+        what = f"the {form} data cannot be unpacked" if form else "cannot be read"
+        raise TokurError(f"{name}: {what}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _open(path: str) -> io.BufferedReader:
-    if path == STDIN:
-        if sys.stdin is None or sys.stdin.closed:
-            raise TokurError("<stdin>: standard input is closed: give a file instead")
-        try:
-            # A thread may wait for it when the process ends, which must not find the buffer of sys.stdin locked
-            return open(sys.stdin.fileno(), "rb", closefd=False)
-        except io.UnsupportedOperation:  # no file of the system
-            return io.BufferedReader(cast(io.RawIOBase, sys.stdin.buffer))
-    try:
+    if path != STDIN:
         return open(path, "rb")
-    except IsADirectoryError:
-        raise TokurError(f"{path}: is a directory: give a file in it") from None
-    except FileNotFoundError:
-        raise TokurError(f"{path}: there is no such file") from None
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise TokurError(f"{path}: cannot be opened: {getattr(error, 'strerror', None) or error}") from None
+    if sys.stdin is None or sys.stdin.closed:
+        raise TokurError("<stdin>: standard input is closed: give a file instead")
+    try:
+        # A thread may wait for it when the process ends, which must not find the buffer of sys.stdin locked
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except io.UnsupportedOperation:  # no file of the system
+        return io.BufferedReader(cast(io.RawIOBase, sys.stdin.buffer))
+
+
+# --- texts ---
+
+
+def lines(stream: io.BufferedReader, name: str, longest: int = MAX_LINE) -> Texts:
+    r"""Yield the lines that are not blank, split at ``\n`` and at nothing else, with memory for one.
+
+    A byte order mark is taken from any of them: files with one may have been put together.
+    """
+    number = 0
+    while line := stream.readline(longest + 1):
+        number += 1
+        if len(line) > longest and not line.endswith(b"\n"):
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(_CHUNK)
+            yield name, number, None
+        elif text := line.removeprefix(BOM).rstrip():
+            yield name, number, text
+
+
+def elements(stream: io.BufferedReader, name: str, key: str | None = None, longest: int = MAX_LINE) -> Texts:
+    """Yield the elements of a JSON array, or the values of an object, with memory for one.
+
+    Whether they are JSON is for the reader to see. Each is named by its index, or by its name in the object.
+
+    Args:
+        stream: JSON text.
+        name: the file's name.
+        key: the name of the field of an object whose elements are read; what follows them is then left unread.
+        longest: the longest element in bytes.
+
+    Raises:
+        TokurError: the text ends too early, or goes on after the end.
+    """
+    opening = None if key is None else re.compile(rb'\s*"%s"\s*:\s*\[' % re.escape(key.encode()))
+    depth, index, line, begins = 0, 0, 1, 1
+    text, is_long = bytearray(), False  # of the element so far
+    quoted = b""  # the begin of a string that was cut off, and of an escape in it
+    while chunk := stream.read1(_CHUNK):
+        start, chunk = len(quoted), quoted + chunk
+        for found in _SIGNS.finditer(chunk):
+            sign, end = found[0], found.end()
+            if sign.startswith(b'"'):
+                quoted = b"" if found[1] else b'"' + chunk[end:]
+                continue
+            depth += (sign in b"[{") - (sign in b"]}")
+            if opening and depth == 2 and opening.fullmatch(text + chunk[start:end]):
+                depth, opening = 1, None
+            elif depth > 1 or (depth == 1 and sign in b"]}"):  # within an element, or the end of its last bracket
+                continue
+            elif opening is None and sign not in b"[{":
+                text += chunk[start : found.start()]
+                before = _BEFORE.match(text)
+                assert before is not None  # it may be empty
+                value = bytes(text[before.end() :].rstrip())
+                label = (before[1] or b"%d" % index).decode("utf-8", "replace")
+                is_long |= len(value) > longest
+                if value or sign == b",":
+                    yield f"{name}[{label}]", begins + text.count(b"\n", 0, before.end()), None if is_long else value
+                index += 1
+            line += chunk.count(b"\n", start, end)
+            text, is_long, begins, start = bytearray(), False, line, end
+            if depth == 0:
+                for more in chain([chunk[end:]], iter(lambda: stream.read1(_CHUNK), b"")) if key is None else ():
+                    line += more.count(b"\n", 0, len(more) - len(more.lstrip()))
+                    if more.strip():
+                        raise TokurError(f"{name}:{line}: this is not valid JSON: there is text after the end")
+                return
+        line += chunk.count(b"\n", start)
+        if len(text) > longest:
+            is_long = True
+        else:
+            text += chunk[start:]
+    raise TokurError(f"{name}:{line}: the JSON ends here, before its last bracket: the file is not complete")

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import jsonlines
 
@@ -102,31 +102,22 @@ def open_output(
             stack.close()
 
 
+@dataclass
 class RecordWriter:
-    """Writes records, each at once and as a whole; :func:`open_output` makes one.
+    """Writes records, each at once and as a whole; :func:`open_output` makes one."""
 
-    Args:
-        stream: where they go.
-        name: its name, for messages.
-        there: what a file holds of records with which this run goes on; None where nothing can be taken away.
-        resuming: what these are told by.
-    """
+    stream: IO[bytes]  # where they go
+    name: str  # of that, for messages
+    # The records of a file with which this run goes on, and where each ends; None where nothing can be taken away
+    there: Iterator[tuple[Record, int]] | None = None
+    resuming: Continuation = Continuation()  # what these are told by
+    count: int = 0  # of those that were written
 
-    def __init__(
-        self,
-        stream: IO[bytes],
-        name: str,
-        there: Iterator[_Written] | None = None,
-        resuming: Continuation = Continuation(),
-    ) -> None:
-        self.name, self.count = name, 0
-        self._stream, self._there, self._resuming = stream, there, resuming
-        self._next = None if there is None else next(there, None)
-        self._taken: _Written | None = None  # the last one
+    def __post_init__(self) -> None:
+        self._next = next(self.there or iter(()), None)
+        self._end = 0  # of the last one that this run recognised
         self._missing: dict[int, RecordError] = {}  # inputs that are not the next record there, by their hash
         self._passed: dict[int, RecordError] = {}  # of these, the ones before an input that is there
-        self._line = io.BytesIO()
-        self._lines = jsonlines.Writer(self._line, dumps=bytes)
 
     def already_written(self, record: Record) -> Record | None:
         """Return the resumed file's next record if it is this input record's, and go on to the one after; else None.
@@ -137,16 +128,16 @@ class RecordWriter:
         Raises:
             TokurError: the record in the file was written with other settings, or the line after it is not a record.
         """
-        if self._there is None or self._next is None:
+        if self.there is None or self._next is None:
             return None
-        written, identity = self._next.record, self._resuming.identity(record)
-        if self._resuming.identity(written) != identity:
+        (written, end), identity = self._next, self.resuming.identity(record)
+        if self.resuming.identity(written) != identity:
             self._missing[hash(identity)] = record.error(f"is missing in {self.name}, though later records are there")
             return None
-        self._resuming.check(written, record)
+        self.resuming.check(written, record)
         self._passed |= self._missing
         self._missing.clear()
-        self._taken, self._next = self._next, next(self._there, None)
+        self._next, self._end = next(self.there, None), end
         return written
 
     def write(self, line: bytes) -> None:
@@ -156,15 +147,14 @@ class RecordWriter:
             TokurError: the file that is resumed holds records that are not this input's, or the write fails.
             BrokenPipeError: nobody reads standard output any more.
         """
-        self._lines.write(line)
-        rest = memoryview(self._line.getvalue())
-        self._line.seek(0)
-        self._line.truncate()
+        whole = io.BytesIO()
+        jsonlines.Writer(whole, dumps=bytes).write(line)
+        rest = whole.getbuffer()
         with naming(self.name):
             self.settle(line)
             while rest:
-                rest = rest[self._stream.write(rest) :]
-            self._stream.flush()
+                rest = rest[self.stream.write(rest) :]
+            self.stream.flush()
         self.count += 1
 
     def settle(self, due: bytes | None = None) -> None:
@@ -173,44 +163,34 @@ class RecordWriter:
         Raises:
             TokurError: that would take away other records, or the line comes before one that is there.
         """
-        if self._there is None:
+        if self.there is None:
             return
-        self._there, fault = None, None
+        self.there, fault = None, None
         if self._next is not None:
             said = "this record does not come next in the input, so the file is not its beginning"
-            fault = self._next.record.error(said)
+            fault = self._next[0].error(said)
         elif due is not None:
-            fault = self._passed.get(hash(self._resuming.identity(Record.parse(due, None, None))))
+            fault = self._passed.get(hash(self.resuming.identity(Record.parse(due, None, None))))
         if fault is not None:
             raise TokurError(f"{fault}: resume with the same input, or write to another file")
-        self._stream.truncate(self._taken.end if self._taken else 0)
-        if self._taken and self._taken.lacks_end:
-            self._stream.write(b"\n")
+        self.stream.truncate(self._end)
+        if self._end:
+            self.stream.write(b"\n")
 
 
-class _Written(NamedTuple):
-    """A record of a file that is resumed, where its line ends, in bytes, and whether the line lacks its end."""
-
-    record: Record
-    end: int
-    lacks_end: bool
-
-
-def _written(name: str) -> Iterator[_Written]:
-    """Yield a file's records; what a killed run began at its end is left out."""
+def _written(name: str) -> Iterator[tuple[Record, int]]:
+    """Yield a file's records, and where each ends; what a killed run began at its end is left out."""
     end = 0
     with open(name, "rb") as file:
         for number, line in enumerate(file, start=1):
-            end += len(line)
-            if line.isspace():
-                continue
-            lacks_end = not line.endswith(b"\n")
             try:
-                yield _Written(Record.parse(line, name, number), end, lacks_end)
+                if not line.isspace():
+                    yield Record.parse(line, name, number), end + len(line.removesuffix(b"\n"))
             except RecordError as error:
-                if line.startswith(b"{") and lacks_end:
+                if line.startswith(b"{") and not line.endswith(b"\n"):
                     return
                 raise TokurError(f"{error}; it cannot be resumed: fix the line, or start again") from None
+            end += len(line)
 
 
 def _lock(file: IO[bytes], path: str) -> None:

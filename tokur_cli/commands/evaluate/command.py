@@ -19,8 +19,8 @@ from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.records.outputs import check_target, file_id, writing_whole
-from tokur_cli.records.streams import STDIN, display_name
+from tokur_cli.records.outputs import check_target, writing_whole
+from tokur_cli.records.streams import STDIN, display_name, file_id
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE, score_named
 from tokur_cli.views.tables import latex, print_table, table_console

@@ -61,7 +61,7 @@ class CalibrationFit:
         if labelled.source is None or not all(math.isfinite(values.get(name, math.nan)) for name in self._by):
             return
         record = labelled.record
-        run = record.settings("run")
+        run = record.computed("run")
         if run.get("model") is None:
             raise record.error('has no "tokur.run" that names the model of its scores: score it with tokur score')
         settings = relevant_settings(run, self._by, DRAW_SETTINGS)

@@ -124,7 +124,7 @@ class Columns:
         question = self.questions.of(record) if self.wanted.answers else self.questions.known(record)
         number = self._count if question is None else self.numbers.setdefault(question.key, self._count)
         if not self._count:
-            self.settings = flat_settings({of: record.settings(of) for of in ("generation", "run")})
+            self.settings = flat_settings({of: record.computed(of) for of in ("generation", "run")})
         self._count += number == self._count
         for labelled, values in rows:
             self.label.append(labelled.label)
@@ -157,7 +157,7 @@ class _RunsOfFile:
 
     def of(self, record: Record) -> Columns:
         """Return the run that a record belongs to; nothing was drawn for one without a seed: it is of the first run."""
-        settings = record.settings("run")
+        settings = record.computed("run")
         of_draws = () if settings.get("rank") is None else _SIZE_OF_DRAWS_DEPENDS_ON
         for name in (*_SIZE_DEPENDS_ON, *of_draws):
             value = _WHERE_MISSING.get(name) if settings.get(name) is None else settings[name]
@@ -276,7 +276,7 @@ def _notes_on_records(counts: Counter[str], unread: str) -> Iterator[str]:
 def scores_of(record: Record, note: Callable[[str], None]) -> dict[str, float]:
     """Return the scores of a record that the catalogue knows, NaN for null; say which ones it does not know."""
     values = {}
-    for name, value in record.scores.items():
+    for name, value in record.computed("scores").items():
         if name in CATALOGUE:
             number = record.number(f'"tokur.scores.{name}"', value)
             if name == P_CORRECT and number is not None and not 0 <= number <= 1:

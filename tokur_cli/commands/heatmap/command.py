@@ -69,7 +69,7 @@ def heatmap(source: InputOptions, picture: PictureOptions, choice: ChoiceOptions
 
 def _default(first: Record | None) -> str:
     """Return what is painted where nothing is asked for: ``logprob`` of records that were scored without a model."""
-    tokens = {} if first is None else first.settings("tokens")
+    tokens = {} if first is None else first.computed("tokens")
     return "logprob" if "logprob" in tokens and "eu" not in tokens else "eu"
 
 

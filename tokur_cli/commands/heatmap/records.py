@@ -45,7 +45,9 @@ def heatmap_response(
         group=record.id or question or name,
         sample=record.sample if "sample" in record.tokur else None,
         question=question,
-        scores={name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.scores.items()},
+        scores={
+            name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.computed("scores").items()
+        },
         correct=correct,
         withheld=withheld if isinstance(withheld := record.tokur.get("withheld"), bool) else None,
         answer=answer,
@@ -67,7 +69,7 @@ def scored_with(record: Record) -> str:
 
     What the record does not say is left out.
     """
-    known = {name: value for name, value in record.settings("run").items() if value is not None}
+    known = {name: value for name, value in record.computed("run").items() if value is not None}
     model = " in ".join(str(known[name]) for name in ("model", "dtype") if name in known)
     words = {"sigma": "σ {}", "rank": "rank {}", "draws": "draws {}", "sampling": "{}", "seed": "seed {}"}
     return ", ".join([model, *(text.format(known[name]) for name, text in words.items() if name in known)]).strip(", ")

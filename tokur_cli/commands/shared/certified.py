@@ -111,4 +111,4 @@ class CertifiedAnswers:
 
 def made_with(record: Record, score: str) -> dict[str, Any]:
     """Return how a record's response was made, and one of its scores, as certificates know it."""
-    return settings_for(score, record.settings("run"), record.settings("generation"), DRAW_SETTINGS)
+    return settings_for(score, record.computed("run"), record.computed("generation"), DRAW_SETTINGS)

@@ -17,7 +17,7 @@ from tokur_cli.records.formats.chat_api import read_choice
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import Record
-from tokur_cli.records.texts import Texts, elements
+from tokur_cli.records.streams import Texts, elements
 
 _ATTACHMENT = "attachment://"
 _ZIP = b"PK\x03\x04"
