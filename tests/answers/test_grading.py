@@ -47,18 +47,18 @@ def test_grade_counts_a_comparison_without_a_verdict_neither_way(monkeypatch):
     ],
 )
 def test_label_of_takes_the_label_that_the_record_brings(record, field, label):
-    assert label_of(Record.of(record, None, None), field) == label
+    assert label_of(Record.parse(record, None, None), field) == label
 
 
 def test_label_of_names_the_field_that_holds_none():
     with pytest.raises(RecordError, match='"correct" must be true or false, not 1'):
-        label_of(Record.of({"correct": 1}, None, None))
+        label_of(Record.parse({"correct": 1}, None, None))
     with pytest.raises(RecordError, match=r'"judge\.score" is missing'):
-        label_of(Record.of({"judge": 3}, None, None), "judge.score")
+        label_of(Record.parse({"judge": 3}, None, None), "judge.score")
 
 
 def test_label_rule_has_no_label_for_a_reference_that_is_none():
     for reference in ("proof", "notfound"):
-        record = Record.of({"response": "Clear, so the claim holds.", "reference": reference}, None, None)
+        record = Record.parse({"response": "Clear, so the claim holds.", "reference": reference}, None, None)
         labelled = LabelRule().label(record)
         assert (labelled.outcome, labelled.awaits) == (Outcome.PLACEHOLDER, None)

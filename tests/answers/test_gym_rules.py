@@ -16,7 +16,7 @@ from tokur_cli.records.record import Record
 
 def row_of(task, response=""):
     row = reasoning_gym.create_dataset(task, size=1, seed=3)[0]
-    return Record.of({**row, "response": response}, None, None)
+    return Record.parse({**row, "response": response}, None, None)
 
 
 @pytest.mark.parametrize("task", ["zebra_puzzles", "leg_counting", "word_sorting"])

@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers import SCORED, TOKUR
 from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.records.outputs import check_files, check_target, check_writable, replacing, writing_whole
+from tokur_cli.records.outputs import check_files, check_target, replacing, writing_whole
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def names(tmp_path, monkeypatch):
 def refused(inputs, outputs):
     """Return which output is refused; None where all may be written."""
     try:
-        check_files(inputs, outputs)
+        check_files(inputs, [(name, False) for name in outputs])
     except UsageError as error:
         return str(error).split(": ")[0]
     return None
@@ -65,15 +65,14 @@ def test_check_target_refuses_what_would_be_lost(tmp_path, monkeypatch):
     check_target("new", force=False, resume=True)
 
 
-def test_check_writable_names_what_is_wrong_before_anything_is_done(tmp_path, monkeypatch):
+def test_check_files_names_what_is_wrong_before_anything_is_done(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
-    check_writable("new/folder", folder=True)
-    for name, options, said in (
-        ("no/x", {}, "No such file"), (".", {}, "is a directory"), ("file/x", {"folder": True}, "no folder")
-    ):  # fmt: skip
+    check_files([], [("new/folder", True)])
+    rows = [("no/x", False, "No such file"), (".", False, "is a directory"), ("file/x", True, "no folder")]
+    for name, is_folder, said in rows:
         with pytest.raises(TokurError, match=said):
-            check_writable(name, **options)
+            check_files([], [(name, is_folder)])
 
 
 def test_heatmap_finds_a_shell_that_leads_standard_output_into_the_input(tmp_path):

@@ -89,7 +89,7 @@ def test_record_identity_compares_values(one, other, same):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'{"a": "\xed\xa0\x80"}', "is not UTF-8: byte 0xed at byte 8 of the line"),
+        (b'{"a": "\xed\xa0\x80"}', "'utf-8' codec can't decode byte 0xed in position 7"),
         ('{"a": "1', "is not valid JSON: Unterminated string starting at column 7"),
         ('{"a": 1} x', "is not valid JSON: Extra data at column 10"),
         ("[1, 2]", "is a list, not a JSON object"),
@@ -104,9 +104,7 @@ def test_record_parse_refuses_a_line_with_the_reason(line, message):
 
 
 def test_record_text_with_a_lone_surrogate_is_an_error_that_says_where():
-    assert "half of a character: 'utf-8' codec can't encode character '\\ud800' in" in error_of(
-        lambda: parse(r'{"response":"ab\ud800"}').response
-    )
+    assert "character '\\ud800' in position 2" in error_of(lambda: parse(r'{"response":"ab\ud800"}').response)
     assert parse(r'{"response":"\ud83d\ude00"}').response == "😀"
 
 
@@ -186,8 +184,8 @@ def test_encode_value_writes_what_tables_python_and_numpy_hold(beside):
         "numpy": [0.1, None],
         "beside": beside,
     }
-    with pytest.raises(RecordError, match=r"^rows:3: cannot be written as JSON: "):
-        Record.of({"a": Decimal(1), "b": [1j], "beside": beside}, "rows", 3)
+    with pytest.raises(RecordError, match="rows:3: holds what JSON cannot say: complex"):
+        Record.parse({"a": Decimal(1), "b": [1j], "beside": beside}, "rows", 3)
 
 
 @dataclass(frozen=True)

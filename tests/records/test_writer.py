@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.record import Record
-from tokur_cli.records.writer import Continuation, open_output
+from tokur_cli.records.writer import Continuation, RecordWriter, open_output
 
 calm = settings(
     deadline=None,
@@ -156,8 +157,9 @@ def test_open_output_names_the_file_where_the_disk_is_full(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     with (  # noqa: PT012
         pytest.raises(TokurError, match="out: cannot be written: File too large"),
-        open_output(str(tmp_path / "out"), whole=True) as writer,
+        writing_whole(str(tmp_path / "out")) as file,
     ):
+        writer = RecordWriter(file.buffer, "out")
         resource.setrlimit(resource.RLIMIT_FSIZE, (20, limits[1]))
         try:
             for _ in range(9):

@@ -21,10 +21,11 @@ from tokur_cli.commands.shared.labelled import Labeller, told_unmarked
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.outputs import STANDARD_OUTPUT, writing_whole
 from tokur_cli.records.question import Question, Questions
 from tokur_cli.records.record import SCHEMA, Record
-from tokur_cli.records.streams import display_name
-from tokur_cli.records.writer import RecordWriter, open_output
+from tokur_cli.records.streams import STDIN, display_name
+from tokur_cli.records.writer import RecordWriter
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE, score_named
 from tokur_cli.scores.certificate import read_certificate
@@ -49,10 +50,11 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
     items = read_input(COMMAND, source, is_labelled=labels.label_field is not None)
     with (
         Progress(COMMAND) as progress,
-        open_output(target.path, force=target.force, whole=True) as writer,
+        writing_whole(target.path or STDIN) as file,
         QuestionStore(whole=options.records) as gathering,
         Labeller(labels, invalid, is_strict=False) as labelling,
     ):
+        writer = RecordWriter(file.buffer, target.path or STANDARD_OUTPUT)
         selection = _Selection(options, certified, gathering, labelling, writer, invalid)
         progress.start(lambda: count_lines(source.path))
         for item in items:

@@ -45,7 +45,7 @@ def encode_value(value: Any, *, sort_keys: bool = False) -> bytes:
         plain = json.loads(text, parse_constant=lambda _: None)  # NaN and infinity become null
         return json.dumps(plain, separators=(",", ":"), sort_keys=sort_keys).encode("ascii")
     except RecursionError:
-        raise TypeError("it is nested too deeply") from None
+        raise TypeError("is nested too deeply to be written as JSON") from None
 
 
 def parse_json(text: bytes) -> Any:
@@ -62,9 +62,6 @@ def parse_json(text: bytes) -> Any:
         return msgspec.json.decode(text)
     try:
         return json.loads(text.decode(), parse_constant=_finite, parse_float=_finite)
-    except UnicodeDecodeError as error:
-        at = error.start
-        raise ValueError(f"is not UTF-8: byte 0x{text[at]:02x} at byte {at + 1} of the line") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"is not valid JSON: {error.msg.removesuffix(' at')} at column {error.pos + 1}") from None
     except RecursionError:
@@ -130,4 +127,4 @@ def _said(value: Any) -> Any:
         return b64encode(value).decode()
     if isinstance(value, Decimal):
         return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
-    raise TypeError(f"JSON cannot say {type(value).__name__}")
+    raise TypeError(f"holds what JSON cannot say: {type(value).__name__}")

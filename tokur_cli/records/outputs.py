@@ -23,24 +23,45 @@ _PICTURES = (".html", ".htm", ".svg", ".pdf", ".png")
 # --- what may be written ---
 
 
-def check_files(inputs: Iterable[str], outputs: Sequence[str]) -> None:
-    """Refuse outputs that would destroy an input or each other; call it before anything is opened for writing.
+def check_files(inputs: Iterable[str], outputs: Sequence[tuple[str, bool]]) -> None:
+    """Refuse outputs that cannot be written, or would destroy an input or each other, before any work is done.
 
     Every link to a file is that file. Devices and pipes can be written and read. Standard output counts as an output:
     a shell may have led it to an input, which ``>`` empties before tokur starts and ``>>`` makes grow while it is read.
 
+    Args:
+        inputs: names of files.
+        outputs: names, and whether each is of a folder, which is made with those that it is in.
+
     Raises:
         UsageError: an output is an input, or two outputs are one file.
+        TokurError: an output's folder is missing, or it is a folder itself, or may not be written.
     """
     taken = {
         file_id(sys.stdin if path == STDIN else path): "is also an input, and would be overwritten: give another name"
         for path in inputs
     }
-    for path in outputs if STDIN in outputs else [STDIN, *outputs]:
+    for path, is_folder in outputs if (STDIN, False) in outputs else [(STDIN, False), *outputs]:
+        if path != STDIN:
+            _check_writable(path, is_folder)
         file = file_id(sys.stdout) or STDIN if path == STDIN else file_id(path)
         if file in taken and file is not None:
             raise UsageError(f"{STANDARD_OUTPUT if path == STDIN else path}: {taken[file]}")
         taken[file] = "would take two outputs: give one of them another name"
+
+
+def _check_writable(path: str, is_folder: bool) -> None:
+    """Refuse a file that cannot be written, or a folder that cannot be made, with those that it is in."""
+    with naming(path):
+        if not is_folder and (os.path.isdir(path) or path.endswith("/")):
+            raise TokurError(f"{path}: is a directory: give a file's name")
+        place = path if os.path.exists(path) and not is_folder else os.path.dirname(os.path.realpath(path))
+        while is_folder and not os.path.lexists(place):
+            place = os.path.dirname(place)
+        if not stat.S_ISDIR(os.stat(place).st_mode) and is_folder:
+            raise TokurError(f"{path}: cannot be written: {place} is no folder")
+        if not os.access(place, os.W_OK):
+            raise TokurError(f"{path}: cannot be written: Permission denied")
 
 
 def check_target(path: str | None, *, force: bool, resume: bool | None = None) -> None:
@@ -60,26 +81,6 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
     if os.path.isfile(path) and os.path.getsize(path) and not (force or resume):
         ways = "--force to replace it" if resume is None else "--resume to continue it, --force to replace it"
         raise UsageError(f"{path}: has something in it: give {ways}, or another name")
-
-
-def check_writable(path: str, *, folder: bool = False) -> None:
-    """Refuse a file that cannot be written, before any work is done for it.
-
-    With ``folder``, one is to be made, with those that it is in.
-
-    Raises:
-        TokurError: its folder is missing, or it is a folder itself, or may not be written.
-    """
-    with naming(path):
-        if not folder and (os.path.isdir(path) or path.endswith("/")):
-            raise TokurError(f"{path}: is a directory: give a file's name")
-        place = path if os.path.exists(path) and not folder else os.path.dirname(os.path.realpath(path))
-        while folder and not os.path.lexists(place):
-            place = os.path.dirname(place)
-        if not stat.S_ISDIR(os.stat(place).st_mode) and folder:
-            raise TokurError(f"{path}: cannot be written: {place} is no folder")
-        if not os.access(place, os.W_OK):
-            raise TokurError(f"{path}: cannot be written: Permission denied")
 
 
 # --- how it is written ---
@@ -111,7 +112,9 @@ def writing_whole(path: str) -> Iterator[TextIO]:
     """
     if path == STDIN:
         with naming(STANDARD_OUTPUT):
-            yield in_utf8(sys.stdout)
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # whatever the locale says
+            yield sys.stdout
             sys.stdout.flush()
         return
     place = Path(os.path.realpath(path))
@@ -121,13 +124,6 @@ def writing_whole(path: str) -> Iterator[TextIO]:
         if not is_descriptor and (place.is_file() or not place.exists()):
             path = str(stack.enter_context(replacing(place)))
         yield stack.enter_context(open(path, "w", encoding="utf-8", newline="\n"))
-
-
-def in_utf8(stream: TextIO) -> TextIO:
-    """Return a standard stream as what records, pages and a model's text need, whatever the locale says."""
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(encoding="utf-8", newline="\n")
-    return stream
 
 
 @contextmanager

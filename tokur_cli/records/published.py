@@ -48,7 +48,7 @@ def records_of(rows: Iterable[tuple[int, Any]], source: str) -> Iterator[Record 
     """Yield records made of numbered rows, and errors in the place of rows that JSON cannot say."""
     for number, row in rows:
         try:
-            yield row if isinstance(row, RecordError) else Record.of(row, source, number)
+            yield row if isinstance(row, RecordError) else Record.parse(row, source, number)
         except RecordError as error:
             yield error
 

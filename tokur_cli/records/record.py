@@ -39,21 +39,13 @@ class Record:
             raise self.error(f"is {json_type(self.fields)}, not a JSON object")
 
     @classmethod
-    def parse(cls, line: bytes, source: str | None, number: int | None) -> Record:
-        """Read one line of JSON; raise a RecordError if it is not UTF-8, not JSON, or not an object."""
+    def parse(cls, row: Any, source: str | None, number: int | None) -> Record:
+        """Read one line of JSON (bytes), or a row that was never JSON text; raise a RecordError if it is no object."""
         try:
-            value = parse_json(line)
-        except ValueError as error:
+            line = row if isinstance(row, bytes) else encode_value(row)
+            return cls(parse_json(line), source, number, len(line))
+        except (TypeError, ValueError) as error:
             raise RecordError(str(error), source, number) from None
-        return cls(value, source, number, len(line))
-
-    @classmethod
-    def of(cls, row: Any, source: str | None, number: int | None) -> Record:
-        """Make a record of a row that was never JSON text; raise a RecordError if JSON cannot say it."""
-        try:
-            return cls.parse(encode_value(row), source, number)
-        except TypeError as error:
-            raise RecordError(f"cannot be written as JSON: {error}", source, number) from None
 
     def copy(self) -> Record:
         """Return a record of its own with the same fields and place."""
@@ -80,7 +72,7 @@ class Record:
         try:
             return encode_value(self.fields)
         except TypeError as error:
-            raise self.error(f"cannot be written as JSON: {error}") from None
+            raise self.error(str(error)) from None
 
     def identity(self, *computed: str) -> bytes:
         """Return what tells the record from others: all values but ``tokur`` and other computed fields."""
@@ -186,12 +178,10 @@ class Record:
 
         The first there is of ``question``, ``messages`` and ``prompt``; empty if none of them has its form.
         """
-        question, messages, prompt = map(self.fields.get, ("question", "messages", "prompt"))
-        if isinstance(question, str):
-            return [{"role": "user", "content": self.checked_text("question", question)}]
-        if isinstance(messages, list):
+        name = "question" if isinstance(self.fields.get("question"), str) else "prompt"
+        if name == "prompt" and isinstance(self.fields.get("messages"), list):
             return split_messages(self)[0]
-        return [{"role": "user", "content": self.checked_text("prompt", prompt)}] if isinstance(prompt, str) else []
+        return [{"role": "user", "content": self.text(name)}] if isinstance(self.fields.get(name), str) else []
 
     @property
     def tokur(self) -> dict[str, Any]:

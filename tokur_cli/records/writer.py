@@ -16,7 +16,7 @@ import jsonlines
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.outputs import STANDARD_OUTPUT, check_target, naming, writing_whole
+from tokur_cli.records.outputs import STANDARD_OUTPUT, check_target, naming
 from tokur_cli.records.provenance import differences, flat_settings
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN
@@ -54,20 +54,18 @@ def open_output(
     *,
     force: bool = False,
     resume: bool | None = None,
-    whole: bool = False,
     resuming: Continuation = Continuation(),
     standard_output: IO[bytes] | None = None,
 ) -> Iterator[RecordWriter]:
     """Open where records go.
 
-    What an existing file holds is kept until the first record is written; with ``whole``, until all are. A file that is
-    open here is written by no other run.
+    What an existing file holds is kept until the first record is written. A file that is open here is written by no
+    other run.
 
     Args:
         path: a file's name; None or ``-`` is standard output.
         force: replace what the file holds.
         resume: continue the file if it is there; None where a command cannot.
-        whole: a file appears under its name when it is complete, and not at all otherwise.
         resuming: what the records there are told by.
         standard_output: what stands for it.
 
@@ -78,14 +76,17 @@ def open_output(
     with ExitStack() as stack:
         if path is None or path == STDIN:
             writer = RecordWriter(standard_output or sys.stdout.buffer, STANDARD_OUTPUT)
-        elif whole:
-            writer = RecordWriter(stack.enter_context(writing_whole(path)).buffer, path)
         else:
             with naming(path):
                 file = stack.enter_context(open(path, "ab", buffering=0))
             there = None
             if os.path.isfile(path):
-                _lock(file, path)
+                with suppress(OSError):  # some file systems know no locks
+                    try:
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except BlockingIOError:
+                        advice = "wait for it, or give another -o FILE"
+                        raise TokurError(f"{path}: is being written by another run: {advice}") from None
                 check_target(path, force=force, resume=resume)  # now that no other run can write it any more
                 there = _written(path) if resume else iter(())
             writer = RecordWriter(file, path, there, resuming)
@@ -104,7 +105,7 @@ def open_output(
 
 @dataclass
 class RecordWriter:
-    """Writes records, each at once and as a whole; :func:`open_output` makes one."""
+    """Writes records, each at once and as a whole."""
 
     stream: IO[bytes]  # where they go
     name: str  # of that, for messages
@@ -191,12 +192,3 @@ def _written(name: str) -> Iterator[tuple[Record, int]]:
                     return
                 raise TokurError(f"{error}; it cannot be resumed: fix the line, or start again") from None
             end += len(line)
-
-
-def _lock(file: IO[bytes], path: str) -> None:
-    """Keep other runs from writing a file as long as it is open here; some file systems know no locks."""
-    with suppress(OSError):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise TokurError(f"{path}: is being written by another run: wait for it, or give another -o FILE") from None

@@ -55,7 +55,7 @@ def scales_of(responses, *names):
 
 
 def _of(fields: dict[str, Any], **more: Any) -> HeatmapResponse:
-    return heatmap_response(Record.of(fields, None, None), NAMES, [], **more)
+    return heatmap_response(Record.parse(fields, None, None), NAMES, [], **more)
 
 
 def _made_up(text: str, seed: int, **fields: str) -> HeatmapResponse:

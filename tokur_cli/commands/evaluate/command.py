@@ -55,7 +55,7 @@ def evaluate(
         require_matplotlib()
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     collect = learner.add if learner else None
-    runs = read_runs(paths, source, wanted, labels, invalid, collect, target.graded, force=target.force)
+    runs = read_runs(paths, source, wanted, labels, invalid, collect, target.graded)
     if not runs:
         invalid.finish(none_of=", ".join(map(display_name, paths)))
         return

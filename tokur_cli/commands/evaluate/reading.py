@@ -29,12 +29,13 @@ from tokur_cli.metrics.ranking import Floats
 from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.mapping import value_at
+from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.provenance import differences, flat_settings
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
-from tokur_cli.records.writer import open_output
+from tokur_cli.records.writer import RecordWriter
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE, LENGTH
 
@@ -201,8 +202,6 @@ def read_runs(
     invalid: InvalidRecords,
     collect: Collect | None = None,
     graded_file: str | None = None,
-    *,
-    force: bool = False,
 ) -> list[Columns]:
     """Return the runs of labelled files, and say what the user should know of them.
 
@@ -214,14 +213,15 @@ def read_runs(
         invalid: what happens to bad records.
         collect: is given each record, too.
         graded_file: gets the records with their labels; None for nowhere.
-        force: whether it may hold something before.
     """
     runs: list[Columns] = []
     notes: list[str] = []
     counts: Counter[str] = Counter()
     unread, claims = "", labels.label_field or CLAIMS
     with ExitStack() as stack:
-        writer = None if graded_file is None else stack.enter_context(open_output(graded_file, force=force, whole=True))
+        writer = None
+        if graded_file is not None:
+            writer = RecordWriter(stack.enter_context(writing_whole(graded_file)).buffer, graded_file)
         labeller = stack.enter_context(Labeller(labels, invalid, answers=wanted.answers or writer is not None))
         progress = stack.enter_context(Progress(invalid.command))
         progress.start(lambda: count_lines(*paths))

@@ -22,7 +22,7 @@ from tokur_cli.commands.shared.reading import look_ahead, read_input
 from tokur_cli.commands.shared.scored_tokens import token_arrays
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.formats import rows
-from tokur_cli.records.outputs import STANDARD_OUTPUT, in_utf8, naming, writing_whole
+from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.quantity import Quantity
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
@@ -191,8 +191,8 @@ def _picture_console() -> Iterator[Console]:
 
     PAGER="" is no pager. rich finds the width and the colours; it heeds COLUMNS, NO_COLOR and FORCE_COLOR.
     """
-    with naming(STANDARD_OUTPUT):
-        console = _Console(file=in_utf8(sys.stdout), legacy_windows=False, markup=False, emoji=False, highlight=False)
+    with writing_whole(STDIN) as file:
+        console = _Console(file=file, legacy_windows=False, markup=False, emoji=False, highlight=False)
         if sys.stdout.isatty() and os.environ.get("PAGER") != "":
             # less: end at once if it fits on the screen, let colours through, leave the text on the screen
             os.environ.setdefault("LESS", "FRX")
@@ -200,4 +200,3 @@ def _picture_console() -> Iterator[Console]:
                 yield console
         else:
             yield console
-        sys.stdout.flush()

@@ -26,7 +26,7 @@ def picture_of(fields: Mapping[str, Any]) -> str | None:
     The colours are of a scale of the record's own, by the first of ``QUANTITIES`` that it has.
     """
     try:
-        record = Record.of(dict(fields), None, None)
+        record = Record.parse(dict(fields), None, None)
         quantity = next(one for one in QUANTITIES.values() if one.name in record.tokur.get("tokens", {}))
         response = heatmap_response(record, [quantity.name], [], correct=_brought(record), answer=said_answer(record))
     except (RecordError, StopIteration, TypeError):

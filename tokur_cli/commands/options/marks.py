@@ -18,7 +18,7 @@ from typer import BadParameter
 from typer.models import OptionInfo
 
 from tokur_cli.records.errors import UsageError
-from tokur_cli.records.outputs import check_files, check_writable
+from tokur_cli.records.outputs import check_files
 from tokur_cli.records.streams import STDIN
 
 T = TypeVar("T")
@@ -141,10 +141,7 @@ def check_parameters(parameters: Iterable[inspect.Parameter], values: Mapping[st
                 inputs += names
     if sys.__stdout__ is None and all(name == STDIN for name, _ in outputs):
         raise UsageError("standard output is closed: give a file to write to")
-    for name, folder in outputs:
-        if name != STDIN:
-            check_writable(name, folder=folder)
-    check_files(inputs, [name for name, _ in outputs])
+    check_files(inputs, outputs)
 
 
 def exact_share(text: str) -> Fraction | None:
