@@ -70,7 +70,7 @@ def open_output(
         standard_output: what stands for it.
 
     Raises:
-        UsageError: the file holds something that is neither to be replaced nor continued, or cannot be continued.
+        UsageError: the file holds something that is neither to be replaced nor continued.
         TokurError: the file cannot be opened, or another run writes it.
     """
     with ExitStack() as stack:
