@@ -23,7 +23,7 @@ AUTO = "auto"
 # An array, or an object of rows by their numbers, as OpenCompass writes
 _ROWS = re.compile(rb'\s*(\[\s*(\{|\Z|\]\s*\Z)|\{\s*"\d+"\s*:\s*\{)')
 _HINTS = {  # what a file is whose first line is no record, and how it becomes one
-    r"\s*\{": "; each record is one line: jq -c . puts an object on one, jq -c '.results[]' each of the rows in it",
+    r"\s*\{\s*": "; each record is one line: jq -c . puts an object on one, jq -c '.results[]' each of the rows in it",
     r'("?[\w .-]*"?)([,;\t]"?[\w .-]+"?)+': "; CSV is read by a name that ends in .csv or .tsv",
 }
 
