@@ -184,7 +184,7 @@ def test_read_records_of_an_inspect_archive_bounds_and_checks_its_members(tmp_pa
         outcomes(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("records.jsonl", b'{"question": "1 + 1?"}\n')
-    with pytest.raises(TokurError, match="is a zip archive, but not an Inspect log"):
+    with pytest.raises(TokurError, match="it is a zip archive of something else"):
         outcomes(path)
     path.write_bytes((DATA / "inspect.eval").read_bytes()[:-30])
     with pytest.raises(TokurError, match="is not an Inspect log that can be read"):

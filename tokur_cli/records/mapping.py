@@ -76,12 +76,10 @@ def value_at(fields: Mapping[str, Any], path: str) -> Any:
     value: Any = fields
     steps = path.split(".")
     while steps:
-        if isinstance(value, list) and steps[0].isdecimal() and int(steps[0]) < len(value):
-            value, steps = value[int(steps[0])], steps[1:]
-            continue
-        count = len(steps) if isinstance(value, dict) else 0
-        while count and ".".join(steps[:count]) not in value:
-            count -= 1
+        if isinstance(value, list):
+            value = {str(index): item for index, item in enumerate(value)}
+        counts = range(len(steps), 0, -1) if isinstance(value, dict) else ()
+        count = next((count for count in counts if ".".join(steps[:count]) in value), 0)
         if not count:
             raise LookupError(steps[0])
         value, steps = value[".".join(steps[:count])], steps[count:]

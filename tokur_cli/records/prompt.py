@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from tokur_cli.records.encoding import json_type
@@ -23,7 +22,6 @@ KNOWN = frozenset({"id", "question", "messages", "reference", "correct", "qualit
 """Fields that mean the same in every record."""
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")  # where services put what they cut off from the text
 _MOST_PATHS = 8
-_DEPTH = 7  # of a path: completion.choices.0.message.content.0.text goes as deep
 
 
 @dataclass(frozen=True)
@@ -87,9 +85,7 @@ def _read_turn(what: str, turn: Any, record: Record) -> dict[str, Any]:
             raise record.error(f'"{what}.{name}" is missing')
     record.checked_text(f"{what}.role", turn["role"])
     reasoning, text = read_content(what, turn, record)
-    read = {**turn, "content": text}
-    if reasoning:
-        read["reasoning_content"] = reasoning
+    read = {**turn, "content": text, **({"reasoning_content": reasoning} if reasoning else {})}
     if isinstance(calls, list):
         read["tool_calls"] = [_read_call(call) if isinstance(call, dict) else call for call in calls]
     return read
@@ -137,12 +133,14 @@ def with_reasoning(reasoning: str, text: str) -> str:
     return THINK_BEGINS + reasoning.strip("\n") + THINK_ENDS + text.lstrip("\n") if reasoning else text
 
 
-def read_response(what: str, message: dict[str, Any], record: Record) -> str:
-    """Return the text of an assistant's message, its reasoning included."""
-    if message.get("content") is None:
-        instead = next((name for name in ("refusal", "tool_calls", "function_call") if message.get(name)), "no content")
+def read_response(what: str, said: Any, record: Record) -> str:
+    """Return what a text, or an assistant's message, says, its reasoning included."""
+    if not isinstance(said, dict):
+        return record.checked_text(what, said)
+    if said.get("content") is None:
+        instead = next((name for name in ("refusal", "tool_calls", "function_call") if said.get(name)), "no content")
         raise record.error(f'"{what}" holds no text but {instead.replace("_", " ")}')
-    return with_reasoning(*read_content(what, message, record))
+    return with_reasoning(*read_content(what, said, record))
 
 
 def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[str, str]:
@@ -172,14 +170,11 @@ def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[st
 
 def paths_of_texts(fields: Mapping[str, Any]) -> str:
     """Return the end of a message that asks for a field: the paths of the texts in a row of no known format."""
-
-    def paths(value: Any, path: str = "") -> Iterator[str]:
+    values, found = [(name, value) for name, value in fields.items() if name not in KNOWN], []
+    for path, value in values:
         match value:
-            case dict() if path.count(".") < _DEPTH:
-                for name, child in value.items():
-                    yield from paths(child, f"{path}.{name}")
+            case dict():
+                values += [(f"{path}.{name}", child) for name, child in value.items()]
             case str() | [str() | {"text": _} | {"content": _} | {"response": _} | {"message": _}, *_]:
-                yield path.removeprefix(".")
-
-    found = list(islice(paths({name: value for name, value in fields.items() if name not in KNOWN}), _MOST_PATHS))
-    return f": {', '.join(found)}" if found else ""
+                found.append(path)
+    return f": {', '.join(found[:_MOST_PATHS])}" if found else ""

@@ -49,8 +49,7 @@ class Questions:
         Raises:
             RecordError: it has neither an id nor a prompt, or its id is that of another question.
         """
-        question = self.known(record)
-        if question is None:
+        if (question := self.known(record)) is None:
             raise record.error('has no "id", "question", "messages" or "prompt" that says which question it answers')
         return question
 

@@ -52,22 +52,25 @@ def has(*names: str, but: Iterable[str] = ()) -> Callable[[Fields], bool]:
     return lambda fields: fields.keys() >= needed and fields.keys().isdisjoint(but)
 
 
-def read_row(row: Record | RecordError, form: str, adapt: Callable[[Record], Iterable[Record | RecordError]]) -> Items:
-    """Yield what a row becomes; an error, and a row that tokur wrote, stays as it is.
+def adapt_rows(
+    rows: Iterable[Record | RecordError], form: str, adapt: Callable[[Record], Iterable[Record | RecordError]]
+) -> Items:
+    """Yield what rows become; an error, and a row that tokur wrote, stays as it is.
 
     ``adapt`` takes a row for what it should be: where it lacks a field, or one is of another type, it is no such row.
     """
-    if isinstance(row, RecordError) or isinstance(row.get("tokur"), dict):
-        yield row
-        return
-    try:
-        yield from adapt(row)
-    except RecordError as error:
-        yield error
-    except KeyError as error:
-        yield row.error(f'is no {form} row: "{error.args[0]}" is missing')
-    except (TypeError, ValueError, AttributeError, LookupError):
-        yield row.error(f"is no {form} row: one of its fields is of another type")
+    for row in rows:
+        if isinstance(row, RecordError) or isinstance(row.get("tokur"), dict):
+            yield row
+            continue
+        try:
+            yield from adapt(row)
+        except RecordError as error:
+            yield error
+        except KeyError as error:
+            yield row.error(f'is no {form} row: "{error.args[0]}" is missing')
+        except (TypeError, ValueError, AttributeError, LookupError):
+            yield row.error(f"is no {form} row: one of its fields is of another type")
 
 
 def with_tokur(record: Record, **values: Any) -> Record:

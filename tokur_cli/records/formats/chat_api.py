@@ -15,16 +15,16 @@ from itertools import chain, repeat
 from typing import Any
 
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, dicts, digest, read_row, with_tokur
-from tokur_cli.records.formats.logprobs import logged_tokens
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, adapt_rows, dicts, digest, with_tokur
+from tokur_cli.records.formats.logprobs import VERY_UNLIKELY, logged_tokens
 from tokur_cli.records.mapping import find_value, with_fields
 from tokur_cli.records.prompt import ENCRYPTED, read_response, read_tools
 from tokur_cli.records.record import Record
 
 Body = Mapping[str, Any]
+Choice = dict[str, Any]
 _PROMPTS = ("question", "messages", "prompt")
 _JOINED = ("id", *_PROMPTS, "reference")  # of a request; any other field stays the completion's where both have it
-_NONE = -9999.0  # log of a probability of 0
 _REASONS = {
     **dict.fromkeys(("end_turn", "eos_token", "eos", "STOP"), "stop"),
     **dict.fromkeys(("stop_sequence", "word"), "stop_string"),
@@ -37,8 +37,8 @@ _REASONS = {
 # --- layouts ---
 
 
-def _layout(body: Body) -> Callable[[Body], Body] | None:
-    """Return what turns a service's answer into a chat completion; None where it is one, or no answer."""
+def _layout(body: Body) -> Callable[[Body], list[Choice]] | None:
+    """Return what reads a service's answer as choices of a chat completion; None where it is one, or no answer."""
     match body:
         case {"object": "response"} if "choices" not in body:
             return _of_responses_api
@@ -59,8 +59,8 @@ def _layout(body: Body) -> Callable[[Body], Body] | None:
     return partial(_of_one_text, at)
 
 
-def _completion(text: Any, reason: Any, tokens: Any = None, model: Any = None, **message: Any) -> Body:
-    """Return a chat completion of one choice, with the log-probabilities of a list of tokens."""
+def _choice(text: Any, reason: Any, tokens: Any = None, **message: Any) -> Choice:
+    """Return a choice of a chat completion, with the log-probabilities of a list of tokens."""
     if isinstance(reason, dict):  # of SGLang
         reason = "stop_string" if isinstance(reason.get("matched"), str) else reason.get("type")
     choice = {
@@ -68,7 +68,7 @@ def _completion(text: Any, reason: Any, tokens: Any = None, model: Any = None, *
         "finish_reason": _REASONS.get(reason, reason) if isinstance(reason, str) else None,
         "logprobs": {"content": tokens} if tokens else None,
     }
-    return {"model": model, "choices": [choice | ({"logged": True} if tokens else {})]}
+    return choice | ({"logged": True} if tokens else {})
 
 
 def _tokens(listed: Any, tops: Any = None) -> list[dict[str, Any]]:
@@ -81,74 +81,63 @@ def _tokens(listed: Any, tops: Any = None) -> list[dict[str, Any]]:
     tops = chain(tops if isinstance(tops, list) else [], repeat(None))
     for token, top in zip(listed if isinstance(listed, list) else [], tops, strict=False):
         one = token if isinstance(token, dict) else dict(zip(("logprob", "id", "text"), token or (), strict=False))
-        if {"token", "logprob"} <= one.keys():
-            tokens.append(one)
-            continue
-        text = next((one[name] for name in ("token", "text", "tok_str", "content") if name in one), None)
-        logprob, likeliest = one.get("logprob", one.get("log_probability")), _tokens(top or one.get("probs"))
-        if "prob" in one:
-            logprob = math.log(one["prob"]) if one["prob"] > 0 else _NONE
-        elif "probs" in one:  # llama.cpp before December 2024 gave the probabilities of the likeliest alone
-            logprob = next((other["logprob"] for other in likeliest if other["token"] == text), _NONE)
-        tokens.append({"token": text, "logprob": logprob, "top_logprobs": likeliest})
+        if not {"token", "logprob"} <= one.keys():
+            text = next((one[name] for name in ("token", "text", "tok_str", "content") if name in one), None)
+            logprob, likeliest = one.get("logprob", one.get("log_probability")), _tokens(top or one.get("probs"))
+            if "prob" in one:
+                logprob = math.log(one["prob"]) if one["prob"] > 0 else VERY_UNLIKELY
+            elif "probs" in one:  # llama.cpp before December 2024 gave the probabilities of the likeliest alone
+                logprob = next((other["logprob"] for other in likeliest if other["token"] == text), VERY_UNLIKELY)
+            one = {"token": text, "logprob": logprob, "top_logprobs": likeliest}
+        tokens.append(one)
     return tokens
 
 
-def _of_one_text(paths: list[str], body: Body) -> Body:
+def _of_one_text(paths: list[str], body: Body) -> list[Choice]:
     """Text, finish reason, tokens, the likeliest ones and reasoning at these paths; the last two may be missing."""
     text, reason, listed, tops, reasoning = (find_value(body, path) for path in [*paths, "", ""][:5])
     if not reason:  # of llama.cpp before December 2024
         reason = next((name for name in ("limit", "word", "eos") if body.get(f"stopped_{name}")), None)
     tokens = _tokens(listed, tops)
     are_texts = all(token["token"] is not None for token in tokens)  # SGLang gives them if asked to
-    return _completion(text, reason, tokens if are_texts else None, body.get("model"), reasoning_content=reasoning)
+    return [_choice(text, reason, tokens if are_texts else None, reasoning_content=reasoning)]
 
 
-def _of_responses_api(body: Body) -> Body:
+def _of_responses_api(body: Body) -> list[Choice]:
     """OpenAI's Responses API."""
-    items = {form: dicts(body.get("output"), form) for form in ("message", "reasoning", "function_call")}
-    texts, thoughts = (
-        [part for item in items[form] for part in dicts(item.get("content"))] for form in ("message", "reasoning")
-    )
-    hidden = [{"type": ENCRYPTED}] if items["reasoning"] and not thoughts else []
-    return _completion(
-        [*hidden, *texts] if texts else None,
-        find_value(body, "incomplete_details.reason") or "stop",
-        [token for part in texts for token in dicts(part.get("logprobs"))],
-        body.get("model"),
-        reasoning_content="\n\n".join(str(part.get("text")) for part in thoughts),
-        tool_calls=items["function_call"],
-    )
+    said, thought, calls = (dicts(body.get("output"), form) for form in ("message", "reasoning", "function_call"))
+    texts, thoughts = ([part for item in items for part in dicts(item.get("content"))] for items in (said, thought))
+    hidden = [{"type": ENCRYPTED}] if thought and not thoughts else []
+    reason = find_value(body, "incomplete_details.reason") or "stop"
+    tokens = [token for part in texts for token in dicts(part.get("logprobs"))]
+    reasoning = "\n\n".join(str(part.get("text")) for part in thoughts)
+    content = [*hidden, *texts] if texts else None
+    return [_choice(content, reason, tokens, reasoning_content=reasoning, tool_calls=calls)]
 
 
-def _of_messages_api(body: Body) -> Body:
+def _of_messages_api(body: Body) -> list[Choice]:
     """Anthropic's Messages API."""
     blocks = [block for block in body["content"] if block["type"] != "tool_use"]
     has_text = any(block["type"] not in ("thinking", ENCRYPTED) for block in blocks)
     calls = dicts(body["content"], "tool_use")
-    return _completion(blocks if has_text else None, body.get("stop_reason"), model=body.get("model"), tool_calls=calls)
+    return [_choice(blocks if has_text else None, body.get("stop_reason"), tool_calls=calls)]
 
 
-def _of_gemini(body: Body) -> Body:
+def _of_gemini(body: Body) -> list[Choice]:
     """Google's Gemini API, as its service (camelCase) or its client (snake_case) writes it."""
-    body = _in_snake_case(body)
-    choices = []
+
+    def in_snake_case(fields: Body) -> Body:
+        return {re.sub("[A-Z]", lambda sign: f"_{sign[0].lower()}", name): value for name, value in fields.items()}
+
+    body, choices = json.loads(json.dumps(body), object_hook=in_snake_case), []
     for candidate in dicts(body["candidates"]):
         result = candidate.get("logprobs_result") or {}
         tops = [top.get("candidates") for top in dicts(result.get("top_candidates"))]
         parts = [part for part in dicts(candidate["content"].get("parts")) if isinstance(part.get("text"), str)]
         text, thought = ("".join(p["text"] for p in parts if bool(p.get("thought")) == kind) for kind in (False, True))
         tokens = _tokens(result.get("chosen_candidates"), tops)
-        choices += _completion(text, candidate.get("finish_reason"), tokens, reasoning_content=thought)["choices"]
-    return {"model": body.get("model_version"), "choices": choices}
-
-
-def _in_snake_case(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_in_snake_case(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {re.sub("[A-Z]", lambda sign: f"_{sign[0].lower()}", name): _in_snake_case(value[name]) for name in value}
+        choices.append(_choice(text, candidate.get("finish_reason"), tokens, reasoning_content=thought))
+    return choices
 
 
 # --- requests ---
@@ -216,10 +205,8 @@ def read_choice(record: Record, what: str, choice: dict[str, Any], asked: Fields
 
     ``asked`` are the fields of the prompt; ``known`` is what else ``tokur`` holds.
     """
-    if "message" in choice:
-        text = read_response(f"{what}.message", choice["message"], record)
-    else:
-        text = record.checked_text(f"{what}.text", choice.get("text"))
+    name, said = ("message", dict(choice["message"])) if "message" in choice else ("text", choice.get("text"))
+    text = read_response(f"{what}.{name}", said, record)
     parts = dicts(find_value(choice, "message.content"))
     if any(part.get("redacted") or part.get("type") == ENCRYPTED for part in parts):
         known["reasoning"] = "withheld"
@@ -235,10 +222,11 @@ def _read(rows: Items, given: Given) -> Items:
     first = next(rows)
     is_batch = isinstance(first, Record) and "custom_id" in first.fields
     requests, in_order = _requests_of(given, is_batch), given.requests is not None and not is_batch
+    by = "custom_id" if is_batch else "number"
     samples: Counter[bytes] = Counter()  # of each question so far
 
     def check_count(rows: int | None) -> None:
-        if rows not in (None, len(requests)):
+        if in_order and rows not in (None, len(requests)):
             raise TokurError(
                 f"{given.requests_name}: holds {len(requests):,} requests, but there are {rows:,} completions: the two "
                 "are joined in their order"
@@ -250,8 +238,7 @@ def _read(rows: Items, given: Given) -> Items:
         prompt: dict[str, Any] = {"id": key} if is_batch else {}
         if given.requests is not None:
             if (asked := requests.get(key)) is None:
-                name = "custom_id" if is_batch else "number"
-                raise row.error(f"{given.requests_name} has no request with {name} {key!r}")
+                raise row.error(f"{given.requests_name} has no request with {by} {key!r}")
             if isinstance(asked, RecordError):
                 raise row.error(f"its request is a bad one: {asked}")
             prompt |= _read_request(row, asked)
@@ -273,7 +260,7 @@ def _read(rows: Items, given: Given) -> Items:
             one, index = row.copy(), find_value(choice, "index", int)
             if len(choices) > 1:  # else every record would carry all the others' responses
                 own = {**body, "choices": [choice]}
-                own = {**one.fields["response"], "body": own} if place == "response.body." else own
+                own = {**row.fields["response"], "body": own} if place == "response.body." else own
                 one.set("response" if place else "choices", own if place else [choice])
             known = {
                 "model": body.get("model"),
@@ -281,24 +268,19 @@ def _read(rows: Items, given: Given) -> Items:
                 "prompt_token_ids": prompt_ids or find_value(choice, "prompt_token_ids"),
             }
             read = partial(read_choice, what=f"{place}choices[{position}]", choice=choice, asked=prompt, **known)
-            yield from read_row(one, COMPLETIONS.name, read)
+            yield from adapt_rows([one], COMPLETIONS.name, read)
 
-    if in_order:
-        check_count(given.count_rows())
-    number = 0
+    check_count(given.count_rows() if in_order else None)
     for number, row in enumerate(chain([first], rows), given.before + 1):
-        yield from read_row(row, COMPLETIONS.name, partial(adapt, number=number))
-    if in_order:
-        check_count(number)
+        yield from adapt_rows([row], COMPLETIONS.name, partial(adapt, number=number))
+    check_count(number)
 
 
 def _unwrapped(fields: Fields) -> tuple[str, Body]:
     """Return where in a row a service's answer stands: nowhere, ``response.`` or ``response.body.``; and the answer."""
-    match fields:
-        case {"response": {"body": dict(body)}}:
-            return "response.body.", body
-        case {"response": dict(body)}:
-            return "response.", body
+    for place in ("response.body", "response"):
+        if (answer := find_value(fields, place, dict)) is not None:
+            return f"{place}.", answer
     return "", fields
 
 
@@ -312,8 +294,10 @@ def _answer(row: Record) -> tuple[str, Body]:
         while isinstance(said, dict):
             said = said.get("error") or said.get("message") or json.dumps(said)
         raise row.error(f"the request failed{code}: {said}")
-    converted = _layout(body)
-    return place, body if converted is None else converted(body)
+    if (choices_of := _layout(body)) is not None:
+        model = next((body[name] for name in ("model", "modelVersion", "model_version") if name in body), None)
+        body = {"model": model, "choices": choices_of(body)}
+    return place, body
 
 
 def _is_answer(fields: Fields) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, read_row, with_tokur
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, adapt_rows, with_tokur
 from tokur_cli.records.mapping import as_text, find_value
 from tokur_cli.records.prompt import KNOWN, read_response
 from tokur_cli.records.record import SCHEMA, Record
@@ -39,10 +39,7 @@ def row_format(recognises: Callable[[Fields], bool]) -> Callable[[Callable[[Reco
         name = adapt.__name__.replace("_", "-")
 
         def read(rows: Items, given: Given) -> Items:
-            for row in rows:
-                yield from read_row(
-                    row, name, lambda row: map(adapt, [row] if given.whole else _split(row, given.samples))
-                )
+            return adapt_rows(rows, name, lambda row: map(adapt, [row] if given.whole else _split(row, given.samples)))
 
         return Format(name, recognises, read)
 
@@ -72,13 +69,9 @@ def _split(row: Record, named: str | None) -> list[Record]:
         what, said = f"{path}[{number}]", _said(item)
         if said is None:
             raise row.error(f'"{what}" is no text, and no object with text, content or response')
-        text = row.checked_text(what, said) if isinstance(said, str) else read_response(f"{what}.message", said, row)
-        own = {name: row.fields[name][number] for name in of_each}
-        if path in row.fields:
-            own[path] = [item]
-        if isinstance(item, dict):
-            own |= {name: item[name] for name in _PARALLEL if name in item}
-        rows.append(_sample(row, number, text, own))
+        own = {name: row.fields[name][number] for name in of_each} | ({path: [item]} if path in row.fields else {})
+        own |= {name: item[name] for name in _PARALLEL if isinstance(item, dict) and name in item}
+        rows.append(_sample(row, number, read_response(what, said, row), own))
     return rows
 
 
@@ -90,14 +83,14 @@ def _columns(fields: Fields) -> dict[int, str]:
     return {place: text for place, text in enumerate(of_one) if isinstance(text, str) and is_several}
 
 
-def _list_of_samples(fields: Fields) -> str | None:
-    """Return the name of the list that holds the responses to a row's question; None where there is none."""
+def _list_of_samples(fields: Fields) -> str:
+    """Return the name of the list that holds the responses to a row's question; empty where there is none."""
     for name in () if isinstance(fields.get("response"), str) else _SAMPLES:
         items = fields[name] if isinstance(fields.get(name), list) else []
-        is_multiple_choice = name == "choices" and not all(isinstance(item, dict) for item in items)
-        if items and not is_multiple_choice and all(_said(item) is not None for item in items):
+        kinds = dict if name == "choices" else object  # texts are those of a multiple choice
+        if items and all(isinstance(item, kinds) and _said(item) is not None for item in items):
             return name
-    return None
+    return ""
 
 
 def _said(item: Any) -> str | dict[str, Any] | None:
@@ -113,7 +106,7 @@ def _said(item: Any) -> str | dict[str, Any] | None:
 def _sample(row: Record, number: int, text: str, own: dict[str, Any]) -> Record:
     """Return the row of one response."""
     one = row.copy()
-    for name, value in {**own, "response": text}.items():
+    for name, value in (own | {"response": text}).items():
         one.set(name, value)
     verdict = next((own[name] for name in VERDICTS if own.get(name) is not None), None)
     if verdict in (0, 1) and ("correct" in own or "correct" not in one.fields):
@@ -132,11 +125,9 @@ def complete(record: Record) -> Record:
     """
     fields = record.fields
     is_answered = isinstance(fields.get("response"), str)
-    if fields.get("reference") is None:
-        is_of_triviaqa = find_value(fields, "answer.aliases", list) is not None
-        names = _REFERENCES if is_answered else ("answer",) if is_of_triviaqa else ()
-        references = (_reference(name, fields[name]) for name in names if name in fields)
-        if found := next((reference for reference in references if reference is not None), None):
+    if fields.get("reference") is None and (is_answered or find_value(fields, "answer.aliases", list) is not None):
+        names = _REFERENCES if is_answered else ("answer",)
+        if found := next(filter(None, (_reference(name, fields[name]) for name in names if name in fields)), None):
             record.set("reference", found)
     if is_answered and record.tokur.get("model") is None:
         models = (fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name])

@@ -12,7 +12,7 @@ from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, add_label, dicts, has, read_row
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, adapt_rows, add_label, dicts, has
 from tokur_cli.records.formats.chat_api import read_choice
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import read_response
@@ -33,9 +33,9 @@ _UNFINISHED = 'the log has the status "started": its run did not end, and sample
 
 def _read(rows: Items, given: Given) -> Items:
     invalidated = 0
-    for row in rows:
-        invalidated += isinstance(row, Record) and row.get("invalidation") is not None
-        yield from read_row(row, INSPECT.name, _adapt)
+    for record in adapt_rows(rows, INSPECT.name, _adapt):
+        invalidated += isinstance(record, Record) and record.get("invalidation") is not None
+        yield record
     if invalidated:
         given.note(f"{invalidated:,} of the samples were invalidated by who ran the evaluation, but read")
 
@@ -59,7 +59,9 @@ def _adapt(record: Record) -> Items:
     if not is_last:
         # solvers may have added turns to the input, so the conversation, where there is one, is what the model saw
         asked["messages"] = question if isinstance(question, list) else None
-    if tools := _tools(record, message.get("id")):
+    events = (dicts(record.get("events")) if message.get("id") is not None else [])[::-1]
+    told = (event.get("tools") for event in events if find_value(event, "output.choices.0.message.id") == message["id"])
+    if tools := [_inline(record, tool) for tool in dicts(next(told, None))]:
         asked["tools"] = tools
     model, sample = output.get("model") or None, record.fields["epoch"] - 1
     (adapted,) = read_choice(record, "output.choices[0]", choice, asked, model=model, sample=sample)
@@ -81,14 +83,6 @@ def _inline(record: Record, value: Any) -> Any:
         return record.checked_text("attachments", record.fields["attachments"][value.removeprefix(_ATTACHMENT)])
     except (KeyError, TypeError):
         raise record.error(f'"{value}" is missing: write the log again with resolve_attachments=True') from None
-
-
-def _tools(record: Record, message: Any) -> list[dict[str, Any]]:
-    """Return the tools that the model was told of when it wrote the message of this id."""
-    for event in reversed(dicts(record.get("events")) if message is not None else []):
-        if find_value(event, "output.choices.0.message.id") == message:
-            return [_inline(record, tool) for tool in dicts(event.get("tools"))]
-    return []
 
 
 def _verdict(value: Any) -> Any:
@@ -137,7 +131,7 @@ def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note
         yield name, line, text
 
 
-def _archived(stream: io.BufferedReader, source: str, max_member: int, note: Note) -> Texts:
+def _archived(stream: io.BufferedReader, source: str, longest: int, note: Note) -> Texts:
     """Yield the samples of an ``.eval`` archive, in the order in which they were written."""
     if sys.version_info < (3, 14):
         from backports.zstd import zipfile  # Inspect compresses so
@@ -150,16 +144,14 @@ def _archived(stream: io.BufferedReader, source: str, max_member: int, note: Not
         with zipfile.ZipFile(stream) as archive:
             names = archive.namelist()
             if not any(name.startswith((_HEADER, "samples/", "_journal/")) for name in names):
-                raise TokurError(f"{source}: is a zip archive, but not an Inspect log: give what it holds, unpacked")
+                raise ValueError("it is a zip archive of something else: give what it holds, unpacked")
             if _HEADER not in names or _STARTED.match(archive.read(_HEADER)):
                 note(f"{source}: {_UNFINISHED}")
             # a sample that was written again is listed twice; the last is the one that counts
             for name in dict.fromkeys(names):
                 if name.startswith("samples/") and name.endswith(".json"):
-                    is_long = archive.getinfo(name).file_size > max_member
+                    is_long = archive.getinfo(name).file_size > longest
                     yield f"{source}/{name}", 1, None if is_long else archive.read(name)
-    except TokurError:
-        raise
     except Exception as error:  # of zipfile, and of what unpacks its members
         raise TokurError(f"{source}: is not an Inspect log that can be read: {error}") from None
 

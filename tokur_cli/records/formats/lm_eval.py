@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tokur_cli.records.errors import UsageError, there_are
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, add_label, digest, has, read_row, with_tokur
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, adapt_rows, add_label, digest, has, with_tokur
 from tokur_cli.records.mapping import as_text, with_fields
 from tokur_cli.records.record import Record
 
@@ -33,8 +33,7 @@ def _read(rows: Items, given: Given) -> Items:
             is_first = questions.setdefault(doc_id, question) == question
             yield from _adapt(row, doc_id if is_first else f"{doc_id}-{question.hex()}")
 
-    for row in rows:
-        yield from read_row(row, LM_EVAL.name, adapt)
+    yield from adapt_rows(rows, LM_EVAL.name, adapt)
     if passed and not read:
         there = there_are(passed, str(given.filter))
         raise UsageError(f"--format lm-eval:{given.filter}: no row has this filter{there}")
@@ -52,7 +51,15 @@ def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
         raise record.error(f"is no lm-eval row: {len(requests)} arguments but {len(responses)} resps")
     said = list(_metrics(record.fields).values())
     for number, (request, repeats) in enumerate(zip(requests, responses, strict=True)):
-        prompt = _read_prompt(record, _values(request))
+        match _values(request):
+            case [str(prompt), dict(), *_]:
+                asked = {"prompt": prompt}
+            case [[turns], dict(), *_]:  # what was sent to a chat API: the turns as JSON
+                asked = {"messages": json.loads(turns)}
+            case _:
+                raise record.error(
+                    "holds log-likelihoods, no response: only tasks of output_type generate_until can be scored"
+                )
         if not isinstance(repeats, list) or not repeats:
             raise record.error(f"is no lm-eval row: resps[{number}] is no list of repeats")
         for sample, response in enumerate(repeats):
@@ -64,7 +71,7 @@ def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
                 id=doc_id if len(requests) == 1 else f"{doc_id}-{number}",
                 response=record.checked_text(f"resps[{number}][{sample}]", response),
                 reference=as_text(record.get("target")),
-                **prompt,
+                **asked,
             )
             if is_only and len(said) == 1:
                 add_label(one, bool(said[0]) if said[0] in (0, 1) else said[0])
@@ -74,17 +81,6 @@ def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
 def _values(arguments: Any) -> Any:
     """Return arguments as the list that older versions wrote; newer ones name each, ``{"arg_0": …}``."""
     return list(arguments.values()) if isinstance(arguments, dict) else arguments
-
-
-def _read_prompt(record: Record, request: Any) -> dict[str, Any]:
-    """Return the fields that hold the prompt of one request."""
-    match request:
-        case [str(prompt), dict(), *_]:
-            return {"prompt": prompt}
-        case [prompt, dict(), *_]:
-            (turns,) = prompt  # what was sent to a chat API: the turns as JSON, in a list of one
-            return {"messages": json.loads(turns)}
-    raise record.error("holds log-likelihoods, no response: only tasks of output_type generate_until can be scored")
 
 
 def _metrics(fields: Fields) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from tokur_cli.records.record import Record
 _PLACES = ("logprobs", *(f"{answer}choices.0.logprobs" for answer in ("", "response.body.", "response.", "output.")))
 _TOKEN_ID = re.compile(r"token_id:(\d+)")  # as vLLM writes tokens with return_tokens_as_token_ids
 _ESCAPED = re.compile(r"bytes:(\\x[0-9a-f]{2})+")  # as OpenAI's completions write what is no whole character
-_VERY_UNLIKELY = -9999.0  # no number: the service does not say how unlikely
+VERY_UNLIKELY = -9999.0
+"""As a log-probability no number: the service does not say how unlikely."""
 _MOST = 1e-3  # of a log-probability, as services round
 _MOST_MASS = 1.01  # of the likeliest tokens together
 _LIKELIEST_OF_ALL = -0.6932  # log of a half, rounded down: no other token is likelier than this one
@@ -44,24 +45,15 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     """
     if choice.get("token_ids") is not None:
         return {"token_ids": choice["token_ids"]}
-    match choice.get("logprobs"):
-        case {"content": [_, *_] as listed} | {"tokens": [_, *_] as listed}:
-            tokens = [token if isinstance(token, dict) else {"token": token} for token in listed]
-        case _:
-            return {}
-    if not all(isinstance(token.get("token"), str) for token in tokens):
+    listed = find_value(choice, "logprobs.content", list) or find_value(choice, "logprobs.tokens", list) or []
+    tokens = [token if isinstance(token, dict) else {"token": token} for token in listed]
+    if not tokens or not all(isinstance(token.get("token"), str) for token in tokens):
         return {}
     if all(is_token_id(token["token"]) for token in tokens):
         return {"token_ids": [int(token["token"].partition(":")[2]) for token in tokens]}
-    return {"token_strings": [_spelled(_text_of(token)) for token in tokens]}
-
-
-def _spelled(token: bytes) -> str | list[int]:
-    """Return a token as text, or its bytes where they are not whole characters."""
-    try:
-        return token.decode()
-    except UnicodeDecodeError:
-        return list(token)
+    texts = [(text, text.decode("utf-8", "replace")) for text in map(_text_of, tokens)]
+    # bytes where they are not whole characters
+    return {"token_strings": [spelled if spelled.encode() == text else list(text) for text, spelled in texts]}
 
 
 def logged_logprobs(record: Record) -> list[LoggedToken]:
@@ -75,8 +67,14 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
     """
     what, rows = _find(record)
     try:
-        if isinstance(rows, dict):
-            rows = _rows_of_completions(rows) if "tokens" in rows else rows["content"]
+        if isinstance(rows, dict) and "tokens" in rows:
+            numbers, likeliest = (rows.get(name) or [] for name in ("token_logprobs", "top_logprobs"))
+            tops = ([{"token": name, "logprob": value} for name, value in (top or {}).items()] for top in likeliest)
+            names = ("token", "logprob", "top_logprobs")
+            parallel = itertools.zip_longest(rows["tokens"], numbers, tops)
+            rows = [dict(zip(names, values, strict=True)) for values in parallel]
+        elif isinstance(rows, dict):
+            rows = rows["content"]
         tokens = [_read(record, f"{what}, token {number}", row) for number, row in enumerate(rows, start=1)]
     except (KeyError, TypeError, AttributeError):
         raise record.error(f'"{what}" is no list of tokens with their log-probabilities') from None
@@ -103,16 +101,6 @@ def _find(record: Record) -> tuple[str, Any]:
         'has no "logprobs": ask the service for them ("logprobs": true, "top_logprobs": 20), or leave out '
         "--from-logprobs to score with a model"
     )
-
-
-def _rows_of_completions(logprobs: dict[str, Any]) -> list[Any]:
-    """Return parallel lists as a list of tokens in the form of chat completions."""
-    numbers, likeliest = (logprobs.get(name) or [] for name in ("token_logprobs", "top_logprobs"))
-    tops = ([{"token": name, "logprob": value} for name, value in (top or {}).items()] for top in likeliest)
-    return [
-        {"token": token, "logprob": number, "top_logprobs": top}
-        for token, number, top in itertools.zip_longest(logprobs["tokens"], numbers, tops)
-    ]
 
 
 def _read(record: Record, what: str, row: dict[str, Any]) -> LoggedToken:
@@ -148,4 +136,4 @@ def _number(record: Record, what: str, value: Any) -> float | None:
     number = record.number(what, value)
     if number is not None and number > _MOST:
         raise record.error(f"{what} is {number:g}, which is the logarithm of no probability")
-    return None if number is None or number <= _VERY_UNLIKELY else min(number, 0.0)
+    return None if number is None or number <= VERY_UNLIKELY else min(number, 0.0)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from string import ascii_uppercase
 from typing import Any
 
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, has, read_row, with_tokur
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, adapt_rows, has, with_tokur
 from tokur_cli.records.formats.everyday import row_format
 from tokur_cli.records.mapping import as_text, find_value, with_fields
 from tokur_cli.records.prompt import read_response, split_messages, with_reasoning
@@ -53,10 +53,9 @@ def svamp(record: Record) -> Record:
         body += "," if is_clause else "."
         if is_clause and question.startswith(_LOWERED):
             question = question[0].lower() + question[1:]
-    fields = {"question": f"{body} {question}".strip(), "id": record.get("ID", record.get("id"))}
-    if "Answer" in record.fields and record.get("reference") is None:
-        fields["reference"] = as_text(record.fields["Answer"])
-    return with_fields(record, **fields)
+    identity, reference = record.get("ID", record.get("id")), record.get("reference")
+    reference = as_text(record.get("Answer")) if reference is None else reference
+    return with_fields(record, question=f"{body} {question}".strip(), id=identity, reference=reference)
 
 
 @row_format(lambda fields: "problem" in fields and ("answer" in fields or "solution" in fields))
@@ -65,11 +64,10 @@ def math(record: Record) -> Record:
 
     Where there is a reference, the answer or the solution may be the model's own.
     """
-    fields: dict[str, Any] = {"question": record.text("problem"), "id": record.get("unique_id", record.get("id"))}
-    if record.get("reference") is None:
-        is_given = "answer" in record.fields
-        fields["reference"] = as_text(record.get("answer")) if is_given else _last_boxed(record)
-    return with_fields(record, **fields)
+    question, reference = record.text("problem"), record.get("reference")
+    if reference is None:
+        reference = as_text(record.fields["answer"]) if "answer" in record.fields else _last_boxed(record)
+    return with_fields(record, question=question, id=record.get("unique_id", record.get("id")), reference=reference)
 
 
 def _last_boxed(record: Record) -> str:
@@ -163,8 +161,7 @@ def _read_llm(rows: Items, given: Given) -> Items:
         adapted = with_fields(record, messages=turns, response=with_reasoning(record.get("reasoning") or "", response))
         yield with_tokur(adapted, model=record.get("model"))
 
-    for row in rows:
-        yield from read_row(row, llm.name, adapt)
+    return adapt_rows(rows, llm.name, adapt)
 
 
 llm = Format("llm", has("prompt", "system", "response", but=["messages"]), _read_llm)
@@ -173,8 +170,7 @@ llm = Format("llm", has("prompt", "system", "response", but=["messages"]), _read
 def _answered(record: Record, text: str, asked: Any, what: str, said: Any) -> Record:
     """Return a record of what was asked, a text that goes into that field or messages, and the text or message said."""
     prompt = {text: asked} if isinstance(asked, str) else {"messages": asked}
-    response = read_response(what, said, record) if isinstance(said, dict) else record.checked_text(what, said)
-    return with_fields(record, **prompt, response=response)
+    return with_fields(record, **prompt, response=read_response(what, said, record))
 
 
 @row_format(has("prompt", "completion"))
@@ -183,12 +179,11 @@ def prompt_completion(record: Record) -> Record:
     prompt, completion = record.fields["prompt"], record.fields["completion"]
     if completion is None and isinstance(prompt, list):
         return with_fields(record, messages=prompt)
-    if not isinstance(completion, list):
-        return _answered(record, "prompt", prompt, "completion", completion)
-    (turn,) = completion
-    if turn["role"] != "assistant":
-        raise record.error('is no prompt-completion row: "completion" is no assistant\'s turn')
-    return _answered(record, "prompt", prompt, "completion[0]", turn)
+    if isinstance(completion, list):
+        (completion,) = completion
+        if completion["role"] != "assistant":
+            raise record.error('is no prompt-completion row: "completion" is no assistant\'s turn')
+    return _answered(record, "prompt", prompt, "completion", completion)
 
 
 def _turns(turns: list[dict[str, Any]], role: str, content: str) -> list[dict[str, Any]]:
