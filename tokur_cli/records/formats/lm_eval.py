@@ -57,9 +57,7 @@ def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
             case [[turns], dict(), *_]:  # what was sent to a chat API: the turns as JSON
                 asked = {"messages": json.loads(turns)}
             case _:
-                raise record.error(
-                    "holds log-likelihoods, no response: only tasks of output_type generate_until can be scored"
-                )
+                raise record.error("holds log-likelihoods, no response: only generate_until tasks can be scored")
         if not isinstance(repeats, list) or not repeats:
             raise record.error(f"is no lm-eval row: resps[{number}] is no list of repeats")
         for sample, response in enumerate(repeats):
