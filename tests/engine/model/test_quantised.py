@@ -12,7 +12,7 @@ from tests.engine import oracle
 from tests.engine.loading import LORA, load, plain_model, save_adapter
 from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.forward.hooks import Draws
-from tokur_cli.engine.model import quantised
+from tokur_cli.engine.model.linear import weight_of
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
 from tokur_cli.engine.posterior.settings import PosteriorSettings
@@ -81,7 +81,7 @@ def test_weight_of_is_that_that_the_library_dequantises(kind, family, tmp_path):
         # On some processors bitsandbytes multiplies in bfloat16, with scales in bfloat16
         assert projection.weight().double() == pytest.approx(weight.numpy(), rel=2**-6, abs=1e-6)
         inputs = weight.shape[1]
-        columns = quantised.weight_of("", projection.module, torch.float32, [3, inputs - 1])
+        columns = weight_of("", projection.module, torch.float32, [3, inputs - 1])
         assert torch.equal(columns, projection.weight()[:, [3, inputs - 1]])
 
 

@@ -12,9 +12,9 @@ from tests.tiny import tiny_model, tiny_model_folder
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.engine.model import linear
 from tokur_cli.engine.model import place as hardware
-from tokur_cli.engine.model import reordered
-from tokur_cli.engine.model.reordered import ReorderedHead, ReorderedLinear, reorder_weights
+from tokur_cli.engine.model.linear import ReorderedHead, ReorderedLinear, reorder_weights
 from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
@@ -74,7 +74,7 @@ def test_reorder_weights_a_tied_head_is_copied_where_memory_has_room(monkeypatch
     model = tiny_model("llama", tie_word_embeddings=True)
     exact = copy.deepcopy(model)
     with monkeypatch.context() as patched:
-        patched.setattr(reordered, "available_bytes", lambda devices: 4 * model.lm_head.weight.nbytes)
+        patched.setattr(linear, "available_bytes", lambda devices: 4 * model.lm_head.weight.nbytes)
         reorder_weights(model)
         assert type(model.lm_head) is nn.Linear
     reorder_weights(model)

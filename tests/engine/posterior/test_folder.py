@@ -15,7 +15,7 @@ from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings, read_description
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import TokurError
 
 RESPONSE = TokenizedResponse([1, 2, 3, 4], [50, 60, 70, 80, 90])
 
@@ -86,7 +86,7 @@ def test_keep_posterior_replaces_no_folder_that_holds_something(tmp_path):
     model, folder = tiny_model("llama"), tmp_path / "posterior"
     folder.mkdir()
     keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.1)))
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(TokurError, match="cannot be written: Directory not empty"):
         keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)))
     assert read_description(str(folder)).sigma == 0.1
     assert [path.name for path in tmp_path.iterdir()] == ["posterior"]

@@ -112,8 +112,13 @@ class LayerView(TextPasses):
 
         def compute(batch: Sequence[int]) -> list[Features]:
             results: list[Features] = [{} for _ in batch]
+            states: list[Tensor] = []  # what the layer puts out, (B, L, d)
+
+            def keep(_module: nn.Module, _arguments: object, output: Any) -> None:
+                states.append(output if isinstance(output, Tensor) else output[0])
+
             with ExitStack() as stack:
-                states = stack.enter_context(self._hidden_states())
+                stack.enter_context(self._module.register_forward_hook(keep))
                 if "attention_log_diagonal" in wanted:
                     diagonals = stack.enter_context(self._attention_diagonals())
                 outputs = self.run([sequences[index] for index in batch])
@@ -133,17 +138,6 @@ class LayerView(TextPasses):
             return results
 
         return self.compute(sequences, compute)
-
-    @contextmanager
-    def _hidden_states(self) -> Iterator[list[Tensor]]:
-        """Give a list to which every call of the layer adds its hidden states (B, L, d)."""
-        states: list[Tensor] = []
-
-        def keep(_module: nn.Module, _arguments: object, output: Any) -> None:
-            states.append(output if isinstance(output, Tensor) else output[0])
-
-        with self._module.register_forward_hook(keep):
-            yield states
 
     @contextmanager
     def _attention_diagonals(self) -> Iterator[list[Tensor]]:

@@ -63,12 +63,11 @@ def ask(passes: TextPasses, verbalizers: Sequence[Verbalizer], prompts: Sequence
     shared = {first[:-1] for first, _ in verbalizers}
     endings = sorted(one for one in shared if not any(one != other and other[: len(one)] == one for other in shared))
     sequences = [[*prompt, *ending] for prompt in prompts for ending in endings]
+    served_by = {
+        form: next(place for place, ending in enumerate(endings) if ending[: len(form[0]) - 1] == form[0][:-1])
+        for form in verbalizers
+    }
     ids = sorted({index for form in verbalizers for answer in form for index in answer})
-
-    def place_of(form: Verbalizer) -> int:
-        """Return which ending serves a form."""
-        before = form[0][:-1]
-        return next(place for place, ending in enumerate(endings) if ending[: len(before)] == before)
 
     def compute(batch: Sequence[int]) -> Sequence[Tensor]:
         """Return log p of ``ids`` at each sequence's prompt's end and after each token of its ending, (n, ids)."""
@@ -87,7 +86,7 @@ def ask(passes: TextPasses, verbalizers: Sequence[Verbalizer], prompts: Sequence
     found = passes.compute(sequences, compute)
     answers = []
     for first in range(0, len(found), len(endings)):
-        rows = [(form, found[first + place_of(form)]) for form in sorted(verbalizers, key=place_of)]
+        rows = [(form, found[first + place]) for form, place in sorted(served_by.items(), key=lambda item: item[1])]
         log_p = torch.tensor([[log_p_of(answer, row) for answer in form] for form, row in rows], dtype=torch.float64)
         answers.append(float(log_p.logsumexp(0).softmax(0)[0]))
     return answers

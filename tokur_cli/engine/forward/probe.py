@@ -24,7 +24,7 @@ from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_dev
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.generation.cache import KVCache, unsupported_cache_reason
 from tokur_cli.engine.model.errors import first_line
-from tokur_cli.engine.model.quantised import is_quantised
+from tokur_cli.engine.model.linear import is_quantised
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
 from tokur_cli.engine.precision import rounding, tolerance
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse

@@ -35,7 +35,7 @@ def merge_adapter(
     from tokur_cli.engine.forward.batching import is_out_of_memory
     from tokur_cli.engine.forward.body import input_device
     from tokur_cli.engine.forward.probe import probe_ids
-    from tokur_cli.engine.model.quantised import is_quantised
+    from tokur_cli.engine.model.linear import is_quantised
     from tokur_cli.engine.precision import rounding, tolerance
 
     ids = torch.tensor([list(probe_ids(tokenizer))], device=input_device(model))
@@ -71,7 +71,10 @@ def merge_adapter(
                 expected = predictions(beside)
                 adapted = beside.merge_and_unload()
                 # A divergence is as the square of a distance: a quarter of the way from the base is too far
-                moved, off = _divergence(expected, without), _divergence(expected, predictions(adapted))
+                moved, off = (
+                    float((expected.exp() * (expected - other)).sum(-1).max())  # of a token, in nats
+                    for other in (without, predictions(adapted))
+                )
                 if not off <= min(tolerance(adapted.dtype), max(rounding(adapted.dtype), moved / 16)):
                     raise ValueError(f"merged, it is {off:.2g} nats a token from what it is beside the weights")
     except Exception as error:
@@ -80,11 +83,6 @@ def merge_adapter(
         raise TokurError(f"{adapter.name} can't be put into {base.name}: {first_line(error)}") from error
     whole: PreTrainedModel = adapted.eval().requires_grad_(False)
     return whole
-
-
-def _divergence(log_p: Tensor, other: Tensor) -> float:
-    """Return the largest KL(p ‖ p′) of a token, in nats, of (B, T, V) log-probabilities."""
-    return float((log_p.exp() * (log_p - other)).sum(-1).max())
 
 
 def _make_room(model: PreTrainedModel, weights: dict[str, Tensor]) -> None:

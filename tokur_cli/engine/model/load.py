@@ -140,8 +140,7 @@ def load_language_model(
     found = describe_model(request, progress)
     check(found)
     from tokur_cli.engine.forward.probe import probe_model
-    from tokur_cli.engine.model.quantised import multiply_unrounded
-    from tokur_cli.engine.model.reordered import reorder_weights
+    from tokur_cli.engine.model.linear import multiply_unrounded, reorder_weights
     from tokur_cli.engine.output import silencer
 
     # Libraries of quantised weights draw bars and banners, on standard output too, some when they first compute
@@ -228,7 +227,7 @@ def load_checked(source: Source, *kinds: str, **options: Any) -> PreTrainedModel
     """
     import transformers
 
-    from tokur_cli.engine.model.quantised import plain_tensors
+    from tokur_cli.engine.model.linear import plain_tensors
 
     for kind in kinds:
         model = None  # the one before, whose room is needed

@@ -16,8 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.model.quantised import is_plain, plain_tensors, weight_of
-from tokur_cli.engine.model.reordered import parameters_of
+from tokur_cli.engine.model.linear import is_plain, parameters_of, plain_tensors, weight_of
 from tokur_cli.engine.posterior.projections import Projection
 from tokur_cli.records.errors import TokurError
 

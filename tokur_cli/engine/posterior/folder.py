@@ -20,17 +20,11 @@ from transformers.pytorch_utils import Conv1D
 
 from tokur_cli.engine.model.cached import open_to_readers
 from tokur_cli.engine.model.find import ADAPTER_CONFIG, ADAPTER_WEIGHTS
-from tokur_cli.engine.model.quantised import size
+from tokur_cli.engine.model.linear import size
 from tokur_cli.engine.posterior.basis import read_basis, weight_digest, write_basis
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior, with_bases
 from tokur_cli.engine.posterior.projections import find_projections
-from tokur_cli.engine.posterior.settings import (
-    BASIS,
-    DESCRIPTION,
-    PosteriorDescription,
-    read_description,
-    refuse_existing,
-)
+from tokur_cli.engine.posterior.settings import BASIS, DESCRIPTION, PosteriorDescription, read_description
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.outputs import naming, replacing
 
@@ -51,8 +45,7 @@ def keep_posterior(
         calibration: how sigma was found; None where it was given.
 
     Raises:
-        UsageError: the folder holds something.
-        TokurError: it cannot be written.
+        TokurError: it cannot be written, or holds something.
     """
     description = PosteriorDescription(
         **posterior.settings,
@@ -63,7 +56,6 @@ def keep_posterior(
         calibration=calibration,
         base=model.identity.get("base"),
     )
-    refuse_existing(folder)
     with naming(folder), replacing(Path(os.path.realpath(folder))) as place:
         place.mkdir()
         write_basis(place / BASIS, {matrix.name: matrix.basis for matrix in posterior.matrices})
@@ -72,7 +64,6 @@ def keep_posterior(
         text = json.dumps(vars(description), indent=2, ensure_ascii=False) + "\n"
         (place / DESCRIPTION).write_text(text, encoding="utf-8")
         open_to_readers(place, place)
-        refuse_existing(folder)  # again: something may have been put there meanwhile
 
 
 def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Posterior:

@@ -6,7 +6,7 @@ import fnmatch
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from accelerate.utils import align_module_device
@@ -15,10 +15,35 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from tokur_cli.engine.forward.body import parts_of
-from tokur_cli.engine.model.quantised import is_linear_map, is_plain, size, weight_of
-from tokur_cli.engine.posterior.layouts import layout_of, looks_fused
+from tokur_cli.engine.model.linear import is_linear_map, is_plain, size, weight_of
 from tokur_cli.engine.posterior.settings import DEFAULT_TARGETS, layer_slice
 from tokur_cli.records.errors import TokurError
+
+_FUSED_NAME = re.compile(r"qkv|kv_b?_?proj|query_key|key_value|q_gate|c_attn|w_?pack|att_proj", re.IGNORECASE)
+_PER_HEAD, _PER_KEY_HEAD = -1, -2
+_QKV, _GATED = ("q_proj", "k_proj", "v_proj"), ("", "output_gate")
+# As transformers' own code of each family has it: in how many groups the parts of a weight stand, or in one for each
+# head of queries or of keys, and the parts in their order; "" is the one that has the module's own name
+_LAYOUTS: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {
+    ("gpt2", "c_attn"): (1, _QKV),
+    ("openai-gpt", "c_attn"): (1, _QKV),
+    ("gpt_bigcode", "c_attn"): (_PER_KEY_HEAD, _QKV),
+    ("codegen", "qkv_proj"): (4, ("q_proj", "v_proj", "k_proj")),  # four TPU cores made it
+    ("dbrx", "Wqkv"): (1, _QKV),
+    ("mpt", "Wqkv"): (1, _QKV),
+    ("phi3", "qkv_proj"): (1, _QKV),
+    ("phi4_multimodal", "qkv_proj"): (1, _QKV),
+    ("jetmoe", "kv_proj"): (1, ("k_proj", "v_proj")),
+    ("gpt_neox", "query_key_value"): (_PER_HEAD, _QKV),
+    ("gpt_neox_japanese", "query_key_value"): (_PER_HEAD, _QKV),
+    ("persimmon", "query_key_value"): (_PER_HEAD, _QKV),
+    ("bloom", "query_key_value"): (_PER_HEAD, _QKV),
+    ("falcon", "query_key_value"): (_PER_KEY_HEAD, _QKV),
+    ("qwen3_next", "q_proj"): (_PER_HEAD, _GATED),
+    ("qwen3_5_text", "q_proj"): (_PER_HEAD, _GATED),
+    ("qwen3_5_moe_text", "q_proj"): (_PER_HEAD, _GATED),
+    ("qwen4_exp_text", "q_proj"): (_PER_HEAD, _GATED),
+}
 
 
 @dataclass(frozen=True)
@@ -93,7 +118,7 @@ def find_projections(
         if not chosen:
             raise TokurError(f'layers "{layers}" hold none of the projections; this model has layers 0 to {count - 1}')
     for projection in chosen:
-        if projection.rows is None and looks_fused(projection.name.rpartition(".")[2]):
+        if projection.rows is None and _FUSED_NAME.search(projection.name.rpartition(".")[2]):
             raise TokurError(
                 f"{projection.name} seems to hold queries, keys or values in one weight, and tokur doesn't know which "
                 f"rows are which in {model.config.model_type}: leave it out of --targets, or use another model"
@@ -105,7 +130,7 @@ def _nothing_named(model: PreTrainedModel, projections: list[Projection], patter
     """Return the error of patterns that match no projection, which says what there is."""
     # Without what stands before its name, a projection of linear attention could not be named
     found = sorted({".".join(p.name.split(".")[-2 if p.linear else -1 :]) for p in projections})
-    fused = [name for name in found if looks_fused(name)]
+    fused = [name for name in found if _FUSED_NAME.search(name)]
     advice = "name its query and key projections with --targets, as ends of names or globs"
     if fused:
         advice = f"{', '.join(fused)} may hold queries and keys, in an order that tokur doesn't know"
@@ -142,10 +167,49 @@ def _projections(model: PreTrainedModel) -> Iterator[Projection]:
         found = re.match(r"(.*?)\.(\d+)(\.|$)", name)
         layer = None if found is None else (found[1], int(found[2]))
         linear = layer is not None and layer[1] < len(kinds) and kinds[layer[1]] == "linear_attention"
-        parts = {} if linear else layout_of(config, name.rpartition(".")[2])
+        parts = {} if linear else _layout_of(config, name.rpartition(".")[2])
         width, _ = size(module)
         if parts and sum(map(len, parts.values())) != width:
             raise TokurError(f"{name} has {width} output features, which its family's layout does not explain")
         every: dict[str, Tensor | None] = {**parts} or {"": None}
         for part, rows in every.items():
             yield Projection(f"{name}.{part}" if part else name, name, module, rows, layer, linear, model.dtype)
+
+
+def _layout_of(config: Any, name: str) -> dict[str, Tensor]:
+    """Return the rows of each part of a fused weight, ascending; none if its layout isn't known, or it isn't one.
+
+    Args:
+        config: of the text's model.
+        name: of the module, within its parent.
+    """
+    if hasattr(config, "qk_nope_head_dim") and hasattr(config, "v_head_dim"):  # latent attention: all is compressed
+        plain, rotated = config.qk_nope_head_dim, config.qk_rope_head_dim
+        if name == "q_b_proj":
+            return _in_groups(1, q_proj=config.num_attention_heads * (plain + rotated))
+        if name == "kv_b_proj":  # without the part of the keys that is rotated
+            return _in_groups(config.num_attention_heads, k_proj=plain, v_proj=config.v_head_dim)
+    if (config.model_type, name) not in _LAYOUTS:
+        return {}
+    groups, parts = _LAYOUTS[config.model_type, name]
+    heads = config.num_attention_heads
+    width = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+    kv = heads if groups == _PER_HEAD else _key_heads(config)
+    count = {_PER_HEAD: heads, _PER_KEY_HEAD: kv}.get(groups, groups)
+    sizes = {part: (kv if part in ("k_proj", "v_proj") else heads) * width // count for part in parts}
+    return _in_groups(count, **sizes)
+
+
+def _key_heads(config: Any) -> int:
+    """Return how many heads of keys there are: as many as of queries if the config is silent."""
+    if getattr(config, "multi_query", False) and not getattr(config, "new_decoder_architecture", False):
+        return 1
+    own = getattr(config, "num_kv_heads", None) or getattr(config, "num_key_value_heads", None)
+    return int(own or config.num_attention_heads)
+
+
+def _in_groups(groups: int, **sizes: int) -> dict[str, Tensor]:
+    """Return the rows of parts of these sizes that stand one after another in each of so many groups."""
+    rows = torch.arange(groups * sum(sizes.values())).view(groups, -1)
+    parts = rows.split(list(sizes.values()), dim=1)
+    return {name: part.flatten() for name, part in zip(sizes, parts, strict=True)}

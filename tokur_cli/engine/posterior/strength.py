@@ -151,31 +151,21 @@ def largest_sigma(divergence: Callable[[float], float], tolerance: float, *, sta
         value = divergence(sigma)
         if value <= tolerance:
             inside = sigma, value
+            step = min(1.1 * math.sqrt(tolerance / max(value, 1e-12)), _FARTHEST)
         else:
             outside = sigma, value
-        if inside is not None and outside is not None:
-            if outside[0] <= inside[0] * PRECISION:
-                break
-            sigma = _between(inside, outside, tolerance)
-        else:
-            sigma *= _step(value, tolerance)
+            step = max(1 / _FARTHEST, 0.9 * math.sqrt(tolerance / value))  # NaN is not larger
+        if inside is None or outside is None:
+            sigma *= step  # a little past where σ² says
+        elif outside[0] <= inside[0] * PRECISION:
+            break
+        else:  # where the log-log line through both meets the tolerance, kept away from the interval's ends
+            share = 0.5
+            if inside[1] > 0 and math.isfinite(outside[1]):
+                share = math.log(tolerance / inside[1]) / math.log(outside[1] / inside[1])
+            sigma = float(inside[0] * (outside[0] / inside[0]) ** min(max(share, 0.1), 0.9))
     if inside is None or outside is None:
         way = "more" if inside is None else "less"
         tried, value = inside or outside or (sigma, math.nan)
         raise TokurError(f"even σ = {tried:.3g} moves the model by {value:.3g} nats a token, {way} than {tolerance:g}")
     return inside[0]
-
-
-def _step(value: float, tolerance: float) -> float:
-    """Return the factor for σ while the answer is on one side of all that was tried: a little past where σ² says."""
-    if value <= tolerance:
-        return min(1.1 * math.sqrt(tolerance / max(value, 1e-12)), _FARTHEST)
-    return max(0.9 * math.sqrt(tolerance / value), 1 / _FARTHEST) if math.isfinite(value) else 1 / _FARTHEST
-
-
-def _between(inside: tuple[float, float], outside: tuple[float, float], tolerance: float) -> float:
-    """Return the σ where the log-log line through both meets the tolerance, kept away from the interval's ends."""
-    share = 0.5
-    if inside[1] > 0 and math.isfinite(outside[1]):
-        share = math.log(tolerance / inside[1]) / math.log(outside[1] / inside[1])
-    return float(inside[0] * (outside[0] / inside[0]) ** min(max(share, 0.1), 0.9))

@@ -1,32 +1,64 @@
-"""Weights in 8 or 4 bits: what the weight of a linear map is, whichever library packs it.
+"""The linear maps of a model: what the weight of one is, in whichever way and order it is kept.
 
-Each library keeps integers and scales in an order of its own. All of them compute a linear map, so W is read off that:
-column i is what the map makes of the i-th unit vector. It is the very weight that the model multiplies by.
+Each library of quantised weights keeps integers and scales in an order of its own. All of them compute a linear map, so
+W is read off that: column i is what the map makes of the i-th unit vector. It is the very weight that the model
+multiplies by.
+
+oneDNN multiplies weights in an order of its own, into which PyTorch brings a bfloat16 weight for every product; in
+float32 PyTorch calls a library that is slower with few rows. Here weights are brought into that order once. Products in
+bfloat16 stay the same to the last bit; in float32 they are summed up in another order.
 """
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import platform
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
+from tokur_cli.engine.forward.batching import available_bytes
 from tokur_cli.engine.forward.body import computing_device
 from tokur_cli.engine.model.errors import first_line
-from tokur_cli.engine.model.reordered import ReorderedLinear
+from tokur_cli.engine.model.place import multiplies_bfloat16_fast
 from tokur_cli.records.errors import TokurError
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
 _TOGETHER = 1024  # unit vectors in a product
+_ROOM_FOR_COPY = 4
+"""A head that is tied to the embedding is copied where so many copies would fit into the memory that is free."""
+
+
+class ReorderedHead(nn.Linear):
+    """A head that shares its weight with the embedding, with a copy in oneDNN's order."""
+
+    reordered: Tensor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return (…, out) of inputs (…, in)."""
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
+            input.contiguous(), self.reordered, self.bias, "none", [], ""
+        )
+        return product
+
+
+class ReorderedLinear(ReorderedHead):
+    """A linear map that keeps its weight in oneDNN's order alone."""
+
+    @property
+    def weight(self) -> Tensor:  # type: ignore[override]
+        """The weight (out × in) as it was, in memory of its own: changing it changes nothing here."""
+        return self.reordered.to_dense()
 
 
 def is_linear_map(module: nn.Module) -> bool:
@@ -133,3 +165,49 @@ def multiply_unrounded(model: PreTrainedModel) -> None:
         # Where accelerate's hook stands in front, it calls the method that it found
         name = "_old_forward" if "_old_forward" in vars(module) else "forward"
         setattr(module, name, forward.__get__(module))
+
+
+@torch.no_grad()
+def reorder_weights(model: PreTrainedModel) -> None:
+    """Reorder the weights of a model's linear maps on a CPU; of those that modules share, the head's is copied.
+
+    In float32 this is done on every x86 processor, in bfloat16 on those that multiply it.
+    """
+    # PyTorch comes without oneDNN for some processors, and does not document these operations
+    if platform.machine() != "x86_64" or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return
+    dtypes = [torch.float32, *([torch.bfloat16] if multiplies_bfloat16_fast("cpu") else [])]
+    owners = Counter(id(parameter) for module in model.modules() for parameter in module._parameters.values())
+    head = model.get_output_embeddings() if isinstance(model, PreTrainedModel) else None
+    for module in model.modules():
+        # Another forward pass that was put in place (by accelerate, compressed-tensors) may change the weight
+        if type(module) is not nn.Linear or "forward" in vars(module):
+            continue
+        weight = module.weight
+        # torchao's quantised weights are tensors of other types, and name the dtype that they stand for
+        if type(weight) is not nn.Parameter or weight.device.type != "cpu" or weight.dtype not in dtypes:
+            continue
+        if owners[id(weight)] == 1:
+            del module.weight
+            module.__class__ = ReorderedLinear
+        elif module is head and available_bytes([weight.device]) > _ROOM_FOR_COPY * weight.nbytes:
+            module.__class__ = ReorderedHead
+        else:
+            continue
+        module.reordered = torch.ops.mkldnn._reorder_linear_weight(weight)
+        del weight
+    if not any(isinstance(module, ReorderedHead) for module in model.modules()):
+        return
+    # A file of the same dtype stays in memory, whole, as long as one weight stands there
+    for tensor in itertools.chain(model.parameters(), model.buffers()):
+        if type(tensor) in (nn.Parameter, Tensor) and tensor.device.type == "cpu":
+            tensor.data = tensor.data.clone()
+    with suppress(AttributeError):  # glibc keeps what is freed between other things; musl has no such function
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def parameters_of(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield a module's own parameters by name, as they were before any was reordered."""
+    if isinstance(module, ReorderedLinear):
+        yield "weight", module.weight
+    yield from module.named_parameters(recurse=False)
