@@ -7,7 +7,7 @@ from transformers import GenerationConfig, LlamaConfig, PreTrainedTokenizerFast
 from tests.tiny import tiny_tokenizer
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.text.chat import Chat, end_token_ids
-from tokur_cli.engine.text.templates import fill_template
+from tokur_cli.engine.text.templates import compile_template
 from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.prompt import with_reasoning
@@ -202,10 +202,10 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("template", FAILURES)
-def test_fill_template_names_the_line_of_what_fails(template):
+def test_compile_template_names_the_line_of_what_fails(template):
     fields = {"level": "high", "tags": []}
     with pytest.raises(TokurError, match=rf"^{FAILURES[template]}$"):
-        fill_template(template, fields)
+        compile_template(template)(fields)
     assert fields == {"level": "high", "tags": []}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokur_cli.commands.options.model import PromptOptions
 from tokur_cli.commands.shared.digests import content_digest
-from tokur_cli.engine.text.templates import compile_template, fill_template
+from tokur_cli.engine.text.templates import compile_template
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.prompt import Prompt
 from tokur_cli.records.reader import read_records
@@ -154,7 +154,7 @@ class PromptForm:
             assert prompt.question is not None
             return prompt.question
         try:
-            return fill_template(self._jinja, record.fields)
+            return compile_template(self._jinja)(record.fields)
         except TokurError as error:
             raise record.error(f"the template cannot be filled: {error}") from None
 

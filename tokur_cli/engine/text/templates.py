@@ -4,39 +4,25 @@ from __future__ import annotations
 
 import functools
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 from tokur_cli.records.errors import TokurError
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
 
 @functools.lru_cache
-def compile_template(template: str) -> Template:
-    """Compile a template.
+def compile_template(template: str) -> Callable[..., str]:
+    """Return what fills a template: its text with these values; a name that is none of them is an error.
 
     Raises:
-        TokurError: it is none.
+        TokurError: it is none, or filling it fails, in whatever way; says how.
     """
     import jinja2
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     with _explained():
-        return ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined).from_string(template)
-
-
-def fill_template(template: str, values: Mapping[str, Any]) -> str:
-    """Return a template's text with these values; a name that is none of them is an error.
-
-    Raises:
-        TokurError: filling fails, in whatever way; says how.
-    """
-    compiled = compile_template(template)
-    with _explained():
-        return compiled.render(values)
+        compiled = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined).from_string(template)
+    return _explained()(compiled.render)
 
 
 @contextmanager
