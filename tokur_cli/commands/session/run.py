@@ -16,7 +16,7 @@ from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import look_ahead, read_input
 from tokur_cli.commands.shared.windows import as_they_come
 from tokur_cli.commands.workers.pool import open_pool
-from tokur_cli.engine.model.place import count_gpus
+from tokur_cli.engine.model.place import this_machine
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.formats.logprobs import logged_logprobs
@@ -118,7 +118,7 @@ def dry_run(source: InputOptions, work: Work | None) -> None:
         "response_tokens": sum(response for _, response in lengths),
     }
     if work is not None and session is not None:
-        device = "cuda" if count_gpus() and work.model.device_map != "cpu" else "cpu"
+        device = "cuda" if this_machine()["GPU"] and work.model.device_map != "cpu" else "cpu"
         batch_tokens = work.scoring.batch_tokens or default_batch_tokens(device)
         found |= {
             "model": session.description.name,

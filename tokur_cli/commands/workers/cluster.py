@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from tokur_cli.commands.options.workers import WorkerOptions
-from tokur_cli.engine.model.place import count_cores, count_gpus
+from tokur_cli.engine.model.place import this_machine
 from tokur_cli.engine.output import redirected
 from tokur_cli.records.errors import TokurError, UsageError
 
@@ -51,8 +51,8 @@ def divide(machines: Sequence[Mapping[str, float]], options: WorkerOptions, devi
 
 def divide_this_machine(options: WorkerOptions, device_map: str) -> Share:
     """Divide what this process may use."""
-    have = count_gpus()
-    share = divide([{"CPU": count_cores(), "GPU": have}], options, device_map)
+    machine = this_machine()
+    share, have = divide([machine], options, device_map), machine["GPU"]
     if (needed := share.workers * share.gpus) > have:
         raise UsageError(f"{share.workers} workers need {needed} GPUs, this machine has {have}: give fewer --workers")
     return share

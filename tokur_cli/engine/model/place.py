@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 SHARE_FOR_WEIGHTS = 0.9  # of a GPU's free memory; the rest is for activations
 CPU_INFO = Path("/proc/cpuinfo")
-CPU_BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16"})
 OPTIMISATION = "scipy.optimize"
 
 
@@ -70,16 +69,12 @@ def resolve_dtype(dtype: str, device_map: str) -> str:
     return "bfloat16" if multiplies_bfloat16_fast(device_type) else "float32"
 
 
-def count_gpus() -> int:
-    """Return how many GPUs this process may use."""
+def this_machine() -> dict[str, int]:
+    """Return how many cores and GPUs this process may use, by the names that Ray has for them."""
     import torch
 
-    return torch.cuda.device_count()
-
-
-def count_cores() -> int:
-    """Return how many of the processor's cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return {"CPU": cores, "GPU": torch.cuda.device_count()}
 
 
 def place_weights(request: ModelRequest, weights_bytes: int) -> dict[str, Any]:
@@ -140,7 +135,5 @@ def multiplies_bfloat16_fast(device_type: str) -> bool:
 
     if device_type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    if device_type != "cpu" or not CPU_INFO.exists():  # as on macOS and Windows
-        return False
-    flags = re.search(r"^flags\s*:(.*)$", CPU_INFO.read_text(), re.MULTILINE)
-    return flags is not None and not CPU_BFLOAT16_FLAGS.isdisjoint(flags[1].split())
+    cpu = CPU_INFO.read_text() if device_type == "cpu" and CPU_INFO.exists() else ""  # not on macOS and Windows
+    return re.search(r"^flags\s*:.* (amx_bf16|avx512_bf16)( |$)", cpu, re.MULTILINE) is not None
