@@ -126,7 +126,7 @@ def test_entailment_an_nli_model_serves_both_purposes_and_is_named_in_the_record
     assert (code, err) == (0, "")
     scored = parsed(out)
     assert scored[0]["tokur"]["run"]["nli_model"] == str(folder)
-    model = load_entailment(str(folder), device="cpu")
+    model = load_entailment(str(folder), "cpu", print, print)
     question = rows[0]["question"]
     texts = [f"{question} {row['response']}" for row in rows]
     alike = model(texts)[..., 0]

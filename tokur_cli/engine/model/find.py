@@ -1,4 +1,4 @@
-"""Where a model comes from: the embedded default, a folder, a GGUF file or the Hugging Face hub; and what it is."""
+"""Where a model comes from: one of the embedded ones, a folder, a GGUF file or the Hugging Face hub; and what it is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokur_cli.engine.model.cached import DEFAULT_MODEL, LANGUAGE, converted_gguf, embedded_folder
+from tokur_cli.engine.model.cached import EMBEDDED, converted_gguf, embedded_folder
 from tokur_cli.engine.model.errors import explained_errors, first_line
 from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.records.errors import TokurError, UsageError
@@ -80,7 +80,7 @@ def find_adapted(request: ModelRequest, progress: Callable[[str], None]) -> tupl
 
 
 def find_source(name: str, revision: str | None, progress: Callable[[str], None]) -> Source:
-    """Find the model that a user named; GGUF files and the embedded default are converted on their first use.
+    """Find the model that a user named; GGUF files and embedded models are converted on their first use.
 
     Of a model on the hub, the commit is asked for once, so that config, tokenizer and weights are of the same one.
 
@@ -89,13 +89,13 @@ def find_source(name: str, revision: str | None, progress: Callable[[str], None]
         TokurError: there is no such model.
     """
     path = Path(name).expanduser()
-    if name != DEFAULT_MODEL and not path.exists():
+    if name not in EMBEDDED and not path.exists():
         with explained_errors(name):
             return _find_on_hub(name, revision, progress)
     if revision is not None:
         raise UsageError(f"a revision was asked for, but {name} isn't a model on the Hugging Face hub")
-    if name == DEFAULT_MODEL:
-        path = embedded_folder(LANGUAGE, progress)
+    if name in EMBEDDED:
+        path = embedded_folder(EMBEDDED[name], progress)
     elif not path.is_dir():
         path = converted_gguf(path, progress)
     return Source(name, str(path), None, {entry.name for entry in path.iterdir()})
@@ -112,6 +112,7 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
     if not is_offline_mode():
         try:
             info = HfApi().model_info(name, revision=revision, timeout=HUB_TIMEOUT_SECONDS)
+            snapshot_download(name, revision=revision, allow_patterns=ADAPTER_CONFIG)  # keeps which commit that is
             return Source(name, name, info.sha, {file.rfilename for file in info.siblings or ()})
         except HfHubHTTPError:
             raise
