@@ -34,8 +34,8 @@ CLASSIFIER = "AutoModelForSequenceClassification"
 RELATIONS = ("entail", "neutral", "contra")  # what the labels of a natural language inference model begin with
 
 
-def _reader(model: Any, name: str, note: Callable[[str], None]) -> Callable[[Sequence[tuple[str, ...]]], Tensor]:
-    """Return what gives the embeddings of n texts (text,) or the ratings of n pairs, (n, …) in float64 on the CPU.
+def _reader(model: Any, name: str, note: Callable[[str], None]) -> Callable[[Sequence[Any]], Tensor]:
+    """Return what gives the embeddings of n texts or the ratings of n pairs of them, (n, …) in float64 on the CPU.
 
     It raises TokurError where memory doesn't suffice for one of them.
 
@@ -54,16 +54,15 @@ def _reader(model: Any, name: str, note: Callable[[str], None]) -> Callable[[Seq
     most = model.max_seq_length
     note_once = cache(note)
 
-    def read(items: Sequence[tuple[str, ...]]) -> Tensor:
+    def read(items: Sequence[Any]) -> Tensor:
         with tokenizing():
-            ids = model.tokenizer(*map(list, zip(*items, strict=True)))["input_ids"]
+            ids = model.tokenizer(list(items))["input_ids"]
         if max(map(len, ids)) > most:
             note_once(f"{name} reads {most} tokens; the rest of longer texts isn't compared")
-        run = model.encode if len(items[0]) == 1 else model.predict
-        inputs = [item if len(item) > 1 else item[0] for item in items]
+        run = model.encode if isinstance(items[0], str) else model.predict
 
         def compute(batch_size: int) -> Tensor:
-            outputs: Tensor = run(inputs, batch_size=batch_size, convert_to_tensor=True, show_progress_bar=False)
+            outputs: Tensor = run(items, batch_size=batch_size, convert_to_tensor=True, show_progress_bar=False)
             return outputs.cpu().double()
 
         try:
@@ -148,7 +147,7 @@ def load_similarity(name: str, device: str, progress: Callable[[str], None], not
     def similarities(texts: Sequence[str]) -> Array:
         directed = np.ones((len(texts), len(texts)))
         if is_embedding:
-            directions = torch.nn.functional.normalize(read([(text,) for text in texts]), dim=-1)
+            directions = torch.nn.functional.normalize(read(texts), dim=-1)
             directed = (directions @ directions.T).numpy().clip(0, 1)
         elif pairs := list(itertools.permutations(texts, 2)):
             directed[~np.eye(len(texts), dtype=bool)] = read(pairs).numpy().clip(0, 1)
