@@ -214,9 +214,8 @@ def test_load_from_the_hub_takes_config_tokenizer_and_weights_of_one_commit(tmp_
             return real(str(folder), **options)
 
         monkeypatch.setattr(getattr(transformers, name), "from_pretrained", local)
-    with monkeypatch.context() as reached:
-        reached.setattr(huggingface_hub, "snapshot_download", lambda *_, **by: asked.add(by["revision"]))
-        assert load("org/tiny").identity["revision"] == "c0ffee"
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda *_, **by: asked.add(by["revision"]))
+    assert load("org/tiny").identity["revision"] == "c0ffee"
     assert asked == {None, ("org/tiny", "c0ffee", None)}, "for the hub's own cache, which commit the default one is"
     monkeypatch.setattr(huggingface_hub, "is_offline_mode", lambda: True)
     for name, said in (("no such folder", "no folder and no GGUF file"), ("org/tiny", "nor is it in its cache")):

@@ -106,14 +106,16 @@ def _find_on_hub(name: str, revision: str | None, progress: Callable[[str], None
 
     transformers would retry an unreachable hub for half a minute before it looks there; here it is one request.
     """
-    from huggingface_hub import HfApi, is_offline_mode, snapshot_download
+    from huggingface_hub import HfApi, hf_hub_download, is_offline_mode, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HTTPError  # type: ignore[attr-defined]  # httpx's or httpx2's
 
     if not is_offline_mode():
         try:
             info = HfApi().model_info(name, revision=revision, timeout=HUB_TIMEOUT_SECONDS)
-            snapshot_download(name, revision=revision, allow_patterns=ADAPTER_CONFIG)  # keeps which commit that is
-            return Source(name, name, info.sha, {file.rfilename for file in info.siblings or ()})
+            files = {file.rfilename for file in info.siblings or ()}
+            for file in files & {ADAPTER_CONFIG, "config.json"}:
+                hf_hub_download(name, file, revision=revision)  # so that the cache keeps which commit the revision is
+            return Source(name, name, info.sha, files)
         except HfHubHTTPError:
             raise
         except HTTPError as error:
