@@ -154,7 +154,7 @@ def largest_sigma(divergence: Callable[[float], float], tolerance: float, *, sta
             step = min(1.1 * math.sqrt(tolerance / max(value, 1e-12)), _FARTHEST)
         else:
             outside = sigma, value
-            step = max(1 / _FARTHEST, 0.9 * math.sqrt(tolerance / value))  # NaN is not larger
+            step = max(1 / _FARTHEST, 0.9 * math.sqrt(tolerance / value))  # of NaN, max keeps the first
         if inside is None or outside is None:
             sigma *= step  # a little past where σ² says
         elif outside[0] <= inside[0] * PRECISION:
