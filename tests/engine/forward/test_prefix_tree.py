@@ -124,6 +124,7 @@ def test_tree_goes_on_from_the_window_before_with_the_bits_that_each_has_alone()
     windows = [window(header), window(header), window(header[:23] + other[23:]), window(other)]
     options = {"batch_tokens": 3 * 40, "min_saving": 24}
     scorer = Scorer(model, Draws(posterior, 2), **options)
+    assert scorer.shares_prefixes
     computed = []
     model.get_input_embeddings().register_forward_hook(lambda *of: computed.append(of[1][0].numel()))
     for responses, ahead in zip(windows, (30, 0, 30 - 20, 30), strict=True):  # pieces end at 5, 10, …

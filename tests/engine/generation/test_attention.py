@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tokur_cli.engine.generation import attention
+from tokur_cli.engine.generation import cache
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 6])
@@ -14,7 +14,7 @@ def test_attend_gives_what_every_head_reads_of_the_columns_that_its_row_has(kv_h
     query = torch.randn(3, 6, 1, 4, generator=generator, dtype=torch.float64)
     key, value = torch.randn(2, 3, kv_heads, 5, 4, generator=generator, dtype=torch.float64)
     mask = torch.arange(5) >= torch.tensor([[0], [2], [4]])
-    got, _ = attention._attend(torch.nn.Module(), query, key, value, mask[:, None, None], scaling=0.3)
+    got, _ = cache._attend(torch.nn.Module(), query, key, value, mask[:, None, None], scaling=0.3)
     assert got.shape == (3, 1, 6, 4)
     for row in range(3):
         for head in range(6):

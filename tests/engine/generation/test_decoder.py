@@ -11,10 +11,11 @@ from tests.engine.generation.plain import END, one_by_one, requests, text_of
 from tests.engine.more_families import MORE, more
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine.generation import decoder as decoder_module
-from tokur_cli.engine.generation.cache import KVCache, columns_for, kept_bytes
+from tokur_cli.engine.generation.cache import KVCache, columns_for
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling, choose_tokens, random_word
 from tokur_cli.engine.noise import words
+from tokur_cli.engine.scoring.scorer import identity_of
 from tokur_cli.records.errors import TokurError
 
 OTHERS = {
@@ -60,7 +61,7 @@ def test_decoder_responses_are_those_of_whole_forward_passes(family, sampling, m
 @pytest.mark.parametrize("family", ["falcon_h1", "mamba"])
 def test_kept_bytes_are_what_transformers_keeps_when_it_generates(family):
     model = more(family)
-    of_token, of_text = kept_bytes(model)
+    of_token, of_text = KVCache(model, None).kept_bytes
     with torch.no_grad():
         outputs = model(torch.tensor([[7] * 20]), use_cache=True)
     kept = outputs.get("cache", outputs.get("past_key_values", outputs.get("cache_params")))
@@ -83,7 +84,7 @@ def test_cache_rows_move_join_and_leave(family):
         torch.testing.assert_close(logits, model(torch.tensor([row])).logits[0, -1], rtol=1e-4, atol=1e-4)
 
     def join(prompts, copies):
-        texts, got = cache.prefill(prompts, list(map(len, prompts)))
+        texts, got = cache.prefill([identity_of(prompt, []) for prompt in prompts])
         cache.admit(texts, copies)
         rows.extend(list(prompt) for prompt, count in zip(prompts, copies, strict=True) for _ in range(count))
         for prompt, logits in zip(prompts, got[0], strict=True):
@@ -214,9 +215,7 @@ def test_cache_holds_no_more_than_the_batch_size_counts():
     with torch.inference_mode():
         for so_far in (500, 565):
             cache.reserve(8, 570)
-            texts, _ = cache.prefill([[7] * so_far], [so_far])
-            cache.admit(texts, [8])
-            del texts
+            cache.admit(cache.prefill([identity_of([7] * so_far, [])])[0], [8])
             for _ in range(570 - so_far):
                 cache.step([7] * 8, [0] * 8)
             held = sum(storage.nbytes for layer in cache._cache.layers for storage in layer.storage)

@@ -16,8 +16,7 @@ from tests.tiny import tiny_model
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.generation.cache import KVCache, columns_for
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
-from tokur_cli.engine.generation.particles import Guide, ParticleFilter
-from tokur_cli.engine.generation.resampling import Resampling, draw, softmax_weights
+from tokur_cli.engine.generation.particles import Guide, ParticleFilter, Resampling, draw, softmax_weights
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
@@ -249,9 +248,9 @@ def test_particles_go_on_from_the_keys_and_values_of_the_step_before(monkeypatch
     processed = []
     prefill = KVCache.prefill
 
-    def noted(self, texts, prompt_lengths):
-        processed.extend(tuple(text) for text in texts if len(text) > 2)  # (two tokens are a trial's)
-        return prefill(self, texts, prompt_lengths)
+    def noted(self, texts):
+        processed.extend(tuple(text >> 32) for text in texts if len(text) > 2)  # (two tokens are a trial's)
+        return prefill(self, texts)
 
     monkeypatch.setattr(KVCache, "prefill", noted)
     asked = some_questions()

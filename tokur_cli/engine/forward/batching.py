@@ -14,6 +14,7 @@ import torch
 from accelerate.utils import get_max_memory
 from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from tokur_cli.records.errors import TokurError
 
@@ -87,10 +88,8 @@ class HalvingBatches:
 
 def pad(sequences: Sequence[Sequence[int] | npt.NDArray[np.int64]], device: torch.device) -> Tensor:
     """Return token ids as (B, L), padded on the right, where causal attention keeps it from all that is read."""
-    ids = np.zeros((len(sequences), max(map(len, sequences))), dtype=np.int64)
-    for row, sequence in enumerate(sequences):
-        ids[row, : len(sequence)] = sequence
-    return torch.from_numpy(ids).to(device)
+    rows = [torch.from_numpy(np.asarray(sequence, dtype=np.int64)) for sequence in sequences]
+    return pad_sequence(rows, batch_first=True).to(device)
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -13,9 +13,9 @@ simulation agrees with the code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -56,7 +56,7 @@ class Draws:
         _, noise, _ = self.tensors_of(matrix, inputs)
         projected = torch.einsum("mbli,mir->mblr", inputs, noise)
         if steps is not None:
-            table = self._step_noise(matrix, inputs.device, count)
+            steps, table = steps.to(inputs.device), self._step_noise(matrix, inputs.device, count)
             norm = torch.linalg.vector_norm(inputs, dim=-1, keepdim=True, dtype=torch.float32)  # (M, B, L, 1)
             fresh = self.posterior.sigma * norm * table[:, steps.clamp(min=0)]  # (M, B, L, r')
             projected = torch.where(steps[None, :, :, None] >= 0, fresh.to(projected.dtype), projected)
@@ -79,9 +79,7 @@ class Draws:
         """Return ξ of all draws, (M, ``steps`` or more, r′)."""
         key = matrix.name, device
         if key not in self._steps or self._steps[key].shape[1] < steps:
-            size = _FIRST_STEPS
-            while size < steps:
-                size *= 2
+            size = max(_FIRST_STEPS, 1 << (steps - 1).bit_length())
             noise = [self.posterior.step_noise(matrix, m, size) for m in range(self.num_draws)]
             self._steps[key] = torch.stack(noise).to(device)
         return self._steps[key]
@@ -100,10 +98,9 @@ def perturbed(draws: Draws | None, steps: Tensor | None = None) -> Iterator[None
         return
     handles = []
     count = 0 if steps is None else int(steps.max()) + 1
-    steps_on = cache(lambda device: None if steps is None else steps.to(device))  # a copy for each device, not layer
     try:
         for matrix in draws.posterior.matrices:
-            handles.append(matrix.module.register_forward_hook(partial(_add, draws, matrix, steps_on, count)))
+            handles.append(matrix.module.register_forward_hook(partial(_add, draws, matrix, steps, count)))
         yield
     finally:
         for handle in handles:
@@ -113,7 +110,7 @@ def perturbed(draws: Draws | None, steps: Tensor | None = None) -> Iterator[None
 def _add(
     draws: Draws,
     matrix: PerturbedMatrix,
-    steps_on: Callable[[torch.device], Tensor | None],
+    steps: Tensor | None,
     count: int,
     _module: nn.Module,
     arguments: tuple[Tensor, ...],
@@ -123,7 +120,6 @@ def _add(
     inputs, output = arguments[0], output.contiguous()  # ((1 + M)·B, L, in)
     if inputs.ndim > 3:
         inputs = inputs.flatten(1, -2)  # latent attention has a dimension for its one head between them
-    steps = steps_on(inputs.device)
     if inputs.ndim != 3 or (steps is not None and inputs.shape[1] != steps.shape[1]):
         raise TokurError(
             f"{matrix.name} is not given its inputs token by token, so draws cannot be distinguished: "

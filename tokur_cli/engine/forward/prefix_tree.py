@@ -65,7 +65,7 @@ def divide(
         min_saving: how many positions an inner node saves, or more.
     """
     order = sorted(sequences, key=lambda index: (sequences[index].astype(">i8").tobytes(), index))
-    common = [0, *(_agreement(sequences[a], sequences[b]) for a, b in itertools.pairwise(order))]
+    common = [0, *(agreement(sequences[a], sequences[b]) for a, b in itertools.pairwise(order))]
 
     def nodes(low: int, high: int, first: int) -> Iterator[Node]:
         ids = tuple(order[low:high])
@@ -85,8 +85,8 @@ def divide(
     return tuple(nodes(0, len(order), 0)) if order else ()
 
 
-def _agreement(one: Ids, other: Ids) -> int:
-    """Count the positions from the start in which two sequences agree."""
+def agreement(one: Ids, other: Ids) -> int:
+    """Return how many positions from the start two sequences agree in."""
     length = min(len(one), len(other))
     differs = one[:length] != other[:length]
     return int(differs.argmax()) if differs.any() else length
@@ -137,9 +137,12 @@ class PrefixTree:
             identity: of a sequence at its end, as in ``divide``.
             budget: positions in a batch; fewer go through the model at once.
         """
-        ends = [end for node in nodes for end in (*_cuts(node, budget), node.last)]
-        agreed = _agreement(self._identity, identity)
-        same = [end == piece[0] <= agreed for piece, end in zip(self._pieces, ends, strict=False)]
+        piece = max(MIN_PIECE, budget // PIECES_IN_BUDGET)
+        ends = [
+            end for node in nodes for end in (*range((node.first // piece + 1) * piece, node.last, piece), node.last)
+        ]
+        agreed = agreement(self._identity, identity)
+        same = [end == done <= agreed for (done, _), end in zip(self._pieces, ends, strict=False)]
         known = [*same, False].index(False)
         del self._pieces[known:]
         layers: list[Any] = self._cache.layers
@@ -151,13 +154,13 @@ class PrefixTree:
             outputs = self._forward([identity[self.end : end]], self._cache)
             self._pieces.append((end, outputs["last_hidden_state"]))
 
-    def cache(self, rows: int) -> Cache:
-        """Return a cache from which so many rows go on, under each of the 1 + M."""
+    def cache(self) -> Cache:
+        """Return a cache from which any number of rows go on, under each of the 1 + M."""
         cache = empty_cache(self.model)
         layers: list[Any] = self._cache.layers
         for place, layer in enumerate(layers):
             if layer.keys is not None:
-                cache.layers[place] = _LeafLayer(layer.keys, layer.values, rows)
+                cache.layers[place] = _LeafLayer(layer.keys, layer.values)
         return cache
 
     @property
@@ -176,17 +179,15 @@ class _LeafLayer(DynamicLayer):
     Args:
         keys: (1 + M, heads, columns, d).
         values: the same of the values.
-        rows: B, of each of the 1 + M.
     """
 
     keys: Tensor
     values: Tensor
 
-    def __init__(self, keys: Tensor, values: Tensor, rows: int) -> None:
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
         self.keys, self.values = keys, values
-        self._rows = rows
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Return keys and values of (1 + M)·B rows, the prefix's first."""
@@ -195,12 +196,6 @@ class _LeafLayer(DynamicLayer):
     def _after(self, prefix: Tensor, own: Tensor) -> Tensor:
         columns = prefix.shape[2]
         whole = own.new_empty(*own.shape[:2], columns + own.shape[2], own.shape[3])
-        whole.unflatten(0, (-1, self._rows))[:, :, :, :columns] = prefix[:, None]
+        whole.unflatten(0, (len(prefix), -1))[:, :, :, :columns] = prefix[:, None]
         whole[:, :, columns:] = own
         return whole
-
-
-def _cuts(node: Node, budget: int) -> range:
-    """Return where a node is cut: at multiples of a piece's size."""
-    piece = max(MIN_PIECE, budget // PIECES_IN_BUDGET)
-    return range((node.first // piece + 1) * piece, node.last, piece)

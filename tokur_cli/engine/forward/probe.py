@@ -22,12 +22,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from tokur_cli.engine.forward.batching import is_out_of_memory, pad
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, watch
 from tokur_cli.engine.forward.hooks import Draws
-from tokur_cli.engine.generation.cache import KVCache, unsupported_cache_reason
+from tokur_cli.engine.generation.cache import KVCache
 from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.linear import is_quantised
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
 from tokur_cli.engine.precision import rounding, tolerance
-from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
+from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse, identity_of
 from tokur_cli.records.errors import TokurError
 
 _TEXT = "The sum of 3 and 4 is 7, so the answer is 7."
@@ -89,7 +89,7 @@ class Probe:
         What they begin with, ``first`` positions, has a pass of its own.
         """
         num_rows = 1 + (draws.num_draws if draws else 0)
-        ids = pad([one.input_ids.tolist() for one in batch], input_device(self.model))
+        ids = pad([one.identity >> 32 for one in batch], input_device(self.model))
         options: dict[str, Any] = {"use_cache": False}
         with _merged(draws.posterior, num_rows) if draws else nullcontext():
             if first:
@@ -109,18 +109,15 @@ class Probe:
         Raises:
             TokurError: what they would be chosen from are not the model's probabilities.
         """
-        cache = KVCache(self.model, None)
-        prompts = [[*self.beside.prompt_ids, *self.beside.response_ids], [*self.tokens.prompt_ids]]
+        prompts = [[*self.beside.prompt_ids, *self.beside.response_ids], self.tokens.prompt_ids]
         try:
-            if (why := unsupported_cache_reason(self.model)) is not None:
+            cache = KVCache(self.model, None)
+            if (why := cache.unsupported_reason()) is not None:
                 raise _refusal(self.name, self.model, "generation", why)
-            texts, first = cache.prefill(prompts, list(map(len, prompts)))
+            texts, first = cache.prefill([identity_of(prompt, []) for prompt in prompts])
             cache.admit(texts, [1, 1])
-            met = [first[0, 1]]
-            for step, ids in enumerate(
-                zip(self.beside.prompt_ids, self.tokens.response_ids[: _STEPS - 1], strict=False)
-            ):
-                met.append(cache.step(ids, [step, step])[0, 1])
+            steps = zip(self.beside.prompt_ids, self.tokens.response_ids[: _STEPS - 1], strict=False)
+            met = [first[0, 1], *(cache.step(ids, [step, step])[0, 1] for step, ids in enumerate(steps))]
         except Exception as error:
             raise self._failure("generation", error) from error
         rows = torch.stack(met).float().log_softmax(-1)

@@ -18,26 +18,26 @@ for 1 + M, and is 1 where they are not.
 from __future__ import annotations
 
 import itertools
-import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, LinearAttentionLayer
 from transformers.cache_utils import LinearAttentionAndFullAttentionLayer as StateAndKeysLayer
-from transformers.utils.generic import ModelOutput
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from tokur_cli.engine.forward.batching import pad
-from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, run_body
+from tokur_cli.engine.forward.body import cache_argument, empty_cache, logits_from
 from tokur_cli.engine.forward.hooks import perturbed
-from tokur_cli.engine.forward.prefix_tree import MIN_SAVING
+from tokur_cli.engine.forward.prefix_tree import MIN_SAVING, Ids, agreement
 from tokur_cli.engine.forward.rope import rescaling
-from tokur_cli.engine.generation.attention import attention_of_steps
-from tokur_cli.engine.scoring.scorer import Scorer
+from tokur_cli.engine.scoring.scorer import Scorer, identity_of
 
 _SPARE = 16  # columns: so many may come before the longest response, or an eighth of its length
 # By name, since DummyLayer, which keeps nothing, is not in older versions
@@ -72,8 +72,7 @@ class RollingLayer(DynamicLayer):
     values: Tensor
     is_whole: bool  # what a model is given
     used: int  # columns
-    storage: tuple[Tensor, Tensor]  # keys and values are what its first numbers are
-    room: int  # rows times columns of the storage
+    storage: list[Tensor]  # keys and values are its first rows
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write the next columns, for which there is room, and return what a model is given."""
@@ -90,41 +89,31 @@ class RollingLayer(DynamicLayer):
         """Return how many columns a step's mask has, and the first of them."""
         return self.keys.shape[2] if self.is_whole else self.used + 1, 0
 
-    def clear(self) -> None:
-        """Have no row; the memory is free."""
-        self.keys, self.values = self.storage = self.keys[:0, :, :0].clone(), self.values[:0, :, :0].clone()
-        self.used = self.room = 0
-
-    def arrange(self, rows: Tensor, places: Tensor, size: tuple[int, int], columns: int, room: int) -> None:
-        """Have rows stand at other places, and their last columns be the last of so many that are in use.
+    def arrange(self, rows: Tensor, places: Tensor, count: int, columns: int, width: int, room: int) -> None:
+        """Have rows stand at other places, and their last columns be the last of those that are in use.
 
         Args:
             rows: some of those that there are.
             places: of each from now on.
-            size: rows and columns from now on.
-            columns: of these, the ones in use.
-            room: rows times columns of new storage, where the storage is too small.
+            count: rows from now on.
+            columns: in use from now on.
+            width: of these and those to spare.
+            room: rows of new storage, or more, where there has to be any.
         """
-        fits, kept = size[0] * size[1] <= self.room, min(self.used, columns)
-        is_in_place = fits and columns == self.used and size[1] == self.keys.shape[2]
+        is_in_place = (columns, width) == (self.used, self.keys.shape[2]) and count <= len(self.storage[0])
         if is_in_place:
-            moving = rows != places
-            rows, places = rows[moving], places[moving]
-        elif not fits:
-            self.room = max(size[0] * size[1], room)
-        arranged, storages = [], []
-        for tensor, storage in zip((self.keys, self.values), self.storage, strict=True):
-            heads, width = tensor.shape[1], tensor.shape[3]
-            last = tensor.shape[2] if is_in_place else self.used  # where more rows come, they may hold anything as yet
-            moved = tensor[:, :, self.used - kept : last].index_select(0, rows.to(tensor.device))
-            storages.append(storage if fits else tensor.new_empty(self.room * heads * width))
-            new = storages[-1][: size[0] * size[1] * heads * width].view(size[0], heads, size[1], width)
+            rows, places = rows[rows != places], places[rows != places]
+        begin = max(0, columns - self.used)
+        for place, old in enumerate((self.keys, self.values)):
+            moved = old[:, :, self.used - columns + begin : self.used]
+            if not torch.equal(rows, torch.arange(len(old))):
+                moved = moved.index_select(0, rows.to(old.device))
             if not is_in_place:
-                new.zero_()  # what is masked must be finite
-            new[:, :, columns - kept : columns - kept + moved.shape[2]].index_copy_(0, places.to(tensor.device), moved)
-            arranged.append(new)
-        self.keys, self.values = arranged
-        self.storage = storages[0], storages[1]
+                new = old.new_empty(max(count, room), old.shape[1], width, old.shape[3])
+                new[:, :, :begin] = new[:, :, columns:] = 0  # what is masked must be finite
+                self.storage[place] = new
+            self.storage[place][:, :, begin:columns].index_copy_(0, places.to(old.device), moved)
+        self.keys, self.values = (whole[:count] for whole in self.storage)
         self.used = columns
 
 
@@ -147,16 +136,29 @@ class KVCache:
     """
 
     def __init__(self, model: PreTrainedModel, context_length: int | None, scorer: Scorer | None = None) -> None:
-        self.model, self.device = model, input_device(model)
-        self._draws = scorer.draws if scorer else None
-        self._is_stepwise = scorer is not None and scorer.sampling == "stepwise"
-        self.num_weights = 1 + (self._draws.num_draws if self._draws else 0)
+        self.model, self._scorer = model, scorer or Scorer(model, None)
+        self.device, self.num_weights = self._scorer.device, self._scorer.num_rows
         self._last_position = min(context_length or sys.maxsize, rescaling(model).beyond) - 1
         # So transformers marks what static caches suit; GPT-Neo's local attention counts from the last column
         self._is_whole = bool(model._can_compile_fullgraph)
         self._cache: Cache | None = None  # from the first prompt on
+        self._layers: list[Any] = []
         self._lengths: list[int] = []  # tokens of each response that are processed
         self._room = (0, 0)  # rows and columns
+
+    @cached_property
+    def kept_bytes(self) -> tuple[int, int]:
+        """What is kept of a token, and of a text of any length; a model's config tells it in too many ways."""
+        (text,), _ = self.prefill([identity_of([0], [])])
+        return sum(tensor.nbytes for tensor in text.columns), sum(state.nbytes for state in text.states)
+
+    def unsupported_reason(self) -> str | None:
+        """Return what keeps the model's responses from being rows of a batch; None where nothing does."""
+        generating: Any = self.model
+        known = {type(layer).__name__ for layer in empty_cache(self.model).layers} <= _KNOWN
+        if known and generating._supports_default_dynamic_cache() and any(self.kept_bytes):
+            return None
+        return "what it keeps of a text is not keys, values and states in transformers' own cache"
 
     def reserve(self, rows: int, length: int) -> None:
         """Say how many responses there will be before any is evicted, and how many tokens they may have."""
@@ -169,10 +171,6 @@ class KVCache:
         return 0 < self._width == self._columns
 
     @property
-    def _layers(self) -> list[Any]:
-        return list(self._cache.layers) if self._cache else []
-
-    @property
     def _columns(self) -> int:
         """Columns in use; 0 where no layer has any."""
         return next((layer.used for layer in self._layers if _has_columns(layer)), 0)
@@ -182,12 +180,8 @@ class KVCache:
         """Columns in use and to spare; 0 where no layer has any."""
         return next((keys.shape[2] for keys in _columns(self._layers)), 0)
 
-    def prefill(self, texts: Sequence[Sequence[int]], prompt_lengths: Sequence[int]) -> tuple[list[KeptText], Tensor]:
-        """Process prompts, or responses so far.
-
-        Args:
-            texts: token ids of each.
-            prompt_lengths: how many of them are the prompt's.
+    def prefill(self, texts: Sequence[Ids]) -> tuple[list[KeptText], Tensor]:
+        """Process prompts, or responses so far, given by their ``identity_of``.
 
         Returns:
             What is kept of each, and the logits (W, B, V) of what follows.
@@ -195,36 +189,36 @@ class KVCache:
         cache = empty_cache(self.model)
         groups = [list(group) for _, group in itertools.groupby(range(len(texts)), lambda index: len(texts[index]))]
         if len(groups) > 1 and any(isinstance(layer, LinearAttentionLayer) for layer in cache.layers):
-            in_turn = [self.prefill([texts[i] for i in group], [prompt_lengths[i] for i in group]) for group in groups]
+            in_turn = [self.prefill([texts[i] for i in group]) for group in groups]
             return [text for some, _ in in_turn for text in some], torch.cat([logits for _, logits in in_turn], dim=1)
-        prompts = [text[: min(length, len(text) - 1)] for text, length in zip(texts, prompt_lengths, strict=True)]
-        agreeing = itertools.takewhile(lambda ids: len(set(ids)) == 1, zip(*prompts, strict=False))
-        common = sum(1 for _ in agreeing)  # tokens, which go through once
+        common = min(agreement(texts[0], text[:-1]) for text in texts)  # tokens, which go through once
         if (len(texts) - 1) * common >= MIN_SAVING and all(type(layer) is DynamicLayer for layer in cache.layers):
-            self._run(cache, [texts[0][:common]], [common], 0)
+            self._scorer.forward([texts[0][:common]], cache)
             cache.batch_repeat_interleave(len(texts))
         else:
             common = 0
-        outputs = self._run(cache, [text[common:] for text in texts], prompt_lengths, common)
+        outputs = self._scorer.forward([text[common:] for text in texts], cache)
         states = outputs["last_hidden_state"].unflatten(0, (self.num_weights, -1))
         rows = torch.arange(len(texts), device=states.device)
         last = states[:, rows, torch.tensor([len(text) - common - 1 for text in texts], device=states.device)]
         kept = [KeptText(*self._row(cache.layers, row, slice(len(ids))), len(ids)) for row, ids in enumerate(texts)]
         if self._cache is None:
-            self._cache = cache
-            self.clear()
+            self._begin(cache)
         with logits_from(self.model, outputs) as logits:
             return kept, logits(last.flatten(0, 1)[None])[0].unflatten(0, (self.num_weights, -1))
 
-    def _run(
-        self, cache: Cache, texts: Sequence[Sequence[int]], prompt_lengths: Sequence[int], first: int
-    ) -> ModelOutput:
-        """Run the model's body under all weights over padded rows that come after ``first`` tokens in the cache."""
-        ids = pad(texts, self.device)
-        steps = torch.arange(first, first + ids.shape[1]) - torch.tensor(prompt_lengths)[:, None]
-        with perturbed(self._draws, steps.clamp(min=-1).to(self.device) if self._is_stepwise else None):
-            argument = cache_argument(self.model, cache)
-            return run_body(self.model, input_ids=ids.repeat(self.num_weights, 1), use_cache=True, **argument)
+    def _begin(self, cache: Cache) -> None:
+        """Have a cache of no rows with the layers of a prompt's."""
+        self._cache, self._layers = cache, list(cache.layers)
+        for layer in self._layers:
+            if _has_columns(layer):
+                layer.__class__ = RollingStateLayer if isinstance(layer, LinearAttentionLayer) else RollingLayer
+                layer.is_whole, layer.used, layer.storage = (
+                    self._is_whole,
+                    0,
+                    [one[:0].clone() for one in (layer.keys, layer.values)],
+                )
+        self.clear()
 
     def _row(self, layers: Iterable[Any], row: int, columns: slice) -> tuple[list[Tensor], list[Tensor]]:
         """Return some columns, and the states, that layers of (W·rows, …) hold of a row: (W, …) each, no copies."""
@@ -244,49 +238,42 @@ class KVCache:
         for text, begin, count in zip(texts, itertools.accumulate(copies, initial=first), copies, strict=False):
             rows = slice(begin, begin + count)
             for place, tensor in enumerate(_columns(self._layers)):
-                before = [text.prompt.columns[place]] if text.prompt else []
-                whole = torch.cat([*before, text.columns[place]], dim=2)
-                own = tensor.unflatten(0, (self.num_weights, -1))[:, rows]
-                own.zero_()
-                own[..., self._columns - whole.shape[2] : self._columns, :] = whole[:, None]
+                own = tensor.unflatten(0, (self.num_weights, -1))[:, rows, :, : self._columns]
+                end = self._columns
+                for piece in filter(None, (text, text.prompt)):
+                    columns = piece.columns[place]
+                    own[..., end - columns.shape[2] : end, :] = columns[:, None]
+                    end -= columns.shape[2]
+                own[..., :end, :] = 0
             for (states, key), theirs in zip(_states(self._layers), text.states, strict=True):
                 states[key].unflatten(0, (self.num_weights, -1))[:, rows] = theirs[:, None]
 
     def select_rows(self, index: Sequence[int]) -> None:
         """Make response i what response ``index[i]`` is, each at most once, and evict the others."""
-        if index:
-            self._arrange(index, [self._lengths[i] for i in index])
-        else:
-            self.clear()
+        self._arrange(index, [self._lengths[i] for i in index])
 
     def clear(self) -> None:
         """Evict all responses; their memory is free."""
-        self._lengths = []
-        for layer in self._layers:
-            if _has_columns(layer):
-                layer.__class__ = RollingStateLayer if isinstance(layer, LinearAttentionLayer) else RollingLayer
-                layer.is_whole = self._is_whole
-                layer.clear()
-        for states, key in _states(self._layers):
-            states[key] = states[key][:0].clone()
+        self._arrange([], [])
 
     def _arrange(self, index: Sequence[int], lengths: list[int]) -> None:
         """Have responses ``index`` be the first of those that have these lengths from now on."""
-        kept = torch.tensor(list(index), dtype=torch.long)
+        kept = torch.tensor(index, dtype=torch.long)
         weights, count = torch.arange(self.num_weights)[:, None], self.num_weights * len(lengths)
         rows = (weights * len(self._lengths) + kept).flatten()
         places = (weights * len(lengths) + torch.arange(len(kept))).flatten()
         used = max((self._lengths[i] for i in index), default=0)
         longest, columns, width = max(lengths, default=0), self._columns, self._width
-        if self.is_full or columns - used > max(_SPARE, used // 8) or longest > columns:
-            rows_to_come, columns_to_come = self._room
+        rows_to_come, columns_to_come = self._room
+        if not lengths or self.is_full or columns - used > max(_SPARE, used // 8) or longest > columns:
             # Some families have tables of as many columns as positions
             columns, width = longest, max(longest + 1, min(columns_for(longest), self._last_position + 1))
             if longest < columns_to_come and count <= rows_to_come:
                 width = min(width, columns_to_come)
+        room = rows_to_come if len(lengths) > len(index) else 0
         for layer in self._layers:
             if _has_columns(layer):
-                layer.arrange(rows, places, (count, width), columns, math.prod(self._room))
+                layer.arrange(rows, places, count, columns, width, room)
         for states, key in _states(self._layers):
             moved = states[key].index_select(0, rows.to(states[key].device))
             states[key] = moved.new_empty(count, *moved.shape[1:]).index_copy_(0, places.to(moved.device), moved)
@@ -323,8 +310,9 @@ class KVCache:
                 "position_ids": positions.repeat(self.num_weights, 1),
             }
         tokens = torch.tensor(ids, device=self.device)[:, None].repeat(self.num_weights, 1)
-        decoding_steps = torch.tensor(steps, device=self.device)[:, None] if self._is_stepwise else None
-        with perturbed(self._draws, decoding_steps), attention_of_steps():
+        is_stepwise = self._scorer.sampling == "stepwise"
+        decoding_steps = torch.tensor(steps, device=self.device)[:, None] if is_stepwise else None
+        with perturbed(self._scorer.draws, decoding_steps), _batched_attention():
             argument = cache_argument(self.model, self._cache)
             outputs = self.model(input_ids=tokens, use_cache=True, **where, **argument)
         self._lengths = [length + 1 for length in self._lengths]
@@ -349,16 +337,36 @@ def _states(layers: Iterable[Any]) -> Iterator[tuple[dict[int, Tensor], int]]:
             yield from [(states, key) for key, state in states.items() if state is not None]
 
 
-def unsupported_cache_reason(model: PreTrainedModel) -> str | None:
-    """Return what keeps a model's responses from being rows of a batch; None where nothing does."""
-    generating: Any = model
-    known = {type(layer).__name__ for layer in empty_cache(model).layers} <= _KNOWN
-    if known and generating._supports_default_dynamic_cache() and kept_bytes(model) != (0, 0):
-        return None
-    return "what it keeps of a text is not keys, values and states in transformers' own cache"
+@contextmanager
+def _batched_attention() -> Iterator[None]:
+    """Have models whose attention is PyTorch's attend by batched products within the context, where they can.
+
+    On a CPU, PyTorch's own kernel has a small product for each row.
+    """
+    ALL_ATTENTION_FUNCTIONS["sdpa"] = _attend
+    try:
+        yield
+    finally:
+        del ALL_ATTENTION_FUNCTIONS["sdpa"]  # the one for all instances holds again
 
 
-def kept_bytes(model: PreTrainedModel) -> tuple[int, int]:
-    """Return what is kept of a token, and of a text of any length; a model's config tells it in too many ways."""
-    (text,), _ = KVCache(model, None).prefill([[0]], [1])
-    return sum(tensor.nbytes for tensor in text.columns), sum(state.nbytes for state in text.states)
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **more: Any,
+) -> tuple[Tensor, None]:
+    """Return what queries (R, heads, 1, d) read of keys and values (R, kv_heads, L, d): (R, 1, heads, d), and None."""
+    is_step = query.shape[2] == 1 and query.device.type == "cpu"
+    has_more = any(more.get(name) is not None for name in ("softcap", "position_bias"))  # as only some families have
+    if not is_step or has_more or attention_mask is None or attention_mask.dtype != torch.bool:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **more)
+    group = query.unflatten(1, (key.shape[1], -1)).squeeze(3)  # of heads that share keys: (R, kv_heads, group, d)
+    scores = (group * (query.shape[-1] ** -0.5 if scaling is None else scaling)) @ key.mT
+    scores.masked_fill_(~attention_mask, float("-inf"))
+    weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+    return (weights.to(value.dtype) @ value).flatten(1, 2)[:, None], None

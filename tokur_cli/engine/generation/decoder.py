@@ -5,7 +5,6 @@ Where tokens are scored as they are generated, the mean weights choose them, and
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -20,9 +19,9 @@ from transformers import PreTrainedModel
 
 from tokur_cli.engine.forward.batching import is_out_of_memory
 from tokur_cli.engine.forward.rope import rescaling
-from tokur_cli.engine.generation.cache import KeptText, KVCache, columns_for, kept_bytes
+from tokur_cli.engine.generation.cache import KeptText, KVCache, columns_for
 from tokur_cli.engine.generation.sampling import Sampling, choose_tokens, random_word
-from tokur_cli.engine.scoring.scorer import Quantities, Scorer
+from tokur_cli.engine.scoring.scorer import Quantities, Scorer, identity_of
 from tokur_cli.records.errors import TokurError
 
 _FREE_TO_JOIN = 1 / 8  # of the rows: fewer are not worth a pass over prompts
@@ -46,6 +45,7 @@ class DecodedResponse:
         finish_reason: ``stop`` (the model ended it), ``length`` or ``stop_string``; ``step`` where only a step ended.
         scored: of each token what ``Scorer.score_next`` gives, if they are scored.
         kept: of prompt and response but for the last token, where only a step ended; None once the response goes on.
+        step_start: the token that its last step begins with.
     """
 
     index: int
@@ -55,6 +55,7 @@ class DecodedResponse:
     finish_reason: FinishReason
     scored: list[Quantities] = field(default_factory=list)
     kept: KeptText | None = None
+    step_start: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,6 @@ class _Row:
 
     Args:
         request, sample: what it answers, and as which sample.
-        limit: tokens that it may have at the end of this step.
 
     Attributes:
         ids: its tokens.
@@ -96,8 +96,8 @@ class _Row:
         done: whether it has ended.
     """
 
-    def __init__(self, request: DecodingRequest, sample: int, limit: int) -> None:
-        self.request, self.sample, self.limit = request, sample, limit
+    def __init__(self, request: DecodingRequest, sample: int) -> None:
+        self.request, self.sample = request, sample
         self.ids, self.scored = [*request.begun.token_ids], [*request.begun.scored]
         self.prompt = request.begun.kept.prompt if request.begun.kept else None
         self.done = False
@@ -169,7 +169,7 @@ class Decoder:
                 if not all(row.done for row in self._rows):  # rows that have ended run along until they are evicted
                     ids = [max(0, row.ids[-1]) for row in self._rows]
                     logits = self._cache.step(ids, [len(row.ids) - 1 for row in self._rows])
-                    yield from self._add_tokens(self._rows, logits)
+                    yield from self._add_tokens(0, self._rows, logits)
                 elif not self._rows and not self._exhausted:
                     yield None
                 continue
@@ -210,46 +210,30 @@ class Decoder:
         ended = len(self._rows) - len(running)
         to_stay = len(self._rows) * (_SCORED_TO_STAY if self.scorer else _ENDED_TO_STAY)
         if ended > to_stay or (ended and self._cache.is_full):
-            self._evict(running)
+            # The last of those that run take the places of those that have ended
+            last = [index for index in running if index >= len(running)]
+            order = [last.pop() if row.done else index for index, row in enumerate(self._rows[: len(running)])]
+            self._rows = [self._rows[index] for index in order]
+            self._cache.select_rows(order)
         if self._rows and self.max_rows - len(self._rows) < self.max_rows * _FREE_TO_JOIN:
             return
         joining = yield from self._next_requests(source)
-        continued = [request for request in joining if request.begun.kept]
+        if not joining:
+            return
         others = [request for request in joining if not request.begun.kept]
         others.sort(key=lambda request: -len(request.prompt_ids) - len(request.begun.token_ids))
+        continued = [request for request in joining if request.begun.kept]
         # Before anything can fail for lack of memory: nothing is lost then
-        new_rows = self._rows_of(others)
-        self._rows += [*self._rows_of(continued), *new_rows]
-        if joining:
-            self._cache.reserve(len(self._rows), max(self._length(row.request) for row in self._rows))
-        if continued:
-            kept = [request.begun.kept for request in continued if request.begun.kept]
-            self._cache.admit(kept, [len(request.samples) for request in continued])
+        self._rows += [_Row(request, sample) for request in (*continued, *others) for sample in request.samples]
+        self._cache.reserve(len(self._rows), max(self._length(row.request) for row in self._rows))
+        kept = [request.begun.kept for request in continued if request.begun.kept]
+        self._cache.admit(kept, [len(request.samples) for request in continued])
         for request in continued:
             request.begun.kept = None  # the batch has it from now on
-        if others:
-            yield from self._add_tokens(new_rows, self._prefill(others))
-
-    def _rows_of(self, requests: Sequence[DecodingRequest]) -> list[_Row]:
-        rows = []
-        for request in requests:
-            limit = self._limit(request)
-            if request.step is not None and self.step_tokens is not None:
-                limit = min(limit, len(request.begun.token_ids) + self.step_tokens)
-            rows += [_Row(request, sample, limit) for sample in request.samples]
-        return rows
-
-    def _evict(self, running: Sequence[int]) -> None:
-        """Drop all rows but these; the last of them take the places of those that have ended."""
-        last = [index for index in running if index >= len(running)]
-        order = [last.pop() if row.done else index for index, row in enumerate(self._rows[: len(running)])]
-        self._rows = [self._rows[index] for index in order]
-        self._cache.select_rows(order)
+        yield from self._prefill(others)
 
     def _limit(self, request: DecodingRequest) -> int:
-        if self.context_length is None:
-            return self.max_new_tokens
-        return min(self.max_new_tokens, max(1, self.context_length - len(request.prompt_ids)))
+        return min(self.max_new_tokens, max(1, (self.context_length or sys.maxsize) - len(request.prompt_ids)))
 
     def _length(self, request: DecodingRequest) -> int:
         """Return how many tokens a response may have, its prompt included."""
@@ -293,33 +277,29 @@ class Decoder:
         """Return how many responses of so many tokens, prompts included, may be kept at once."""
         if self.cache_bytes is None:
             return sys.maxsize
-        of_token, of_text = self._kept_bytes
-        num_weights = self.scorer.num_rows if self.scorer else 1
-        return self.cache_bytes // ((columns_for(length) * of_token + of_text) * num_weights)
+        of_token, of_text = self._cache.kept_bytes
+        return self.cache_bytes // (columns_for(length) * of_token + of_text)
 
-    @cached_property
-    def _kept_bytes(self) -> tuple[int, int]:
-        return kept_bytes(self.model)
-
-    def _prefill(self, requests: list[DecodingRequest]) -> Tensor:
-        """Process prompts, some at a time, and append rows for their samples: the logits (W, R, V) of what follows."""
-        logits: list[Tensor] = []
-        rows = iter(self._rows[-sum(len(request.samples) for request in requests) :])
+    def _prefill(self, requests: list[DecodingRequest]) -> Iterator[Result]:
+        """Process prompts, some at a time, and begin the responses that the last rows are for."""
+        first = len(self._rows) - sum(len(request.samples) for request in requests)
         while requests:
-            texts = [[*request.prompt_ids, *request.begun.token_ids] for request in requests]
+            texts = [identity_of(request.prompt_ids, request.begun.token_ids) for request in requests]
             count = max(1, _PREFILL_TOKENS // len(texts[0]))  # the longest comes first
             some, requests = requests[:count], requests[count:]
             copies = [len(request.samples) for request in some]
-            kept, following = self._cache.prefill(texts[:count], [len(request.prompt_ids) for request in some])
+            kept, following = self._cache.prefill(texts[:count])
             self._cache.admit(kept, copies)
-            logits.append(following.repeat_interleave(torch.tensor(copies, device=following.device), dim=1))
-            for text, samples in zip(kept, copies, strict=True):
-                for row in itertools.islice(rows, samples):
-                    row.prompt = text if row.request.step is not None else None
-        return torch.cat(logits, dim=1)
+            begun = [text for text, samples in zip(kept, copies, strict=True) for _ in range(samples)]
+            rows = self._rows[first : first + len(begun)]
+            for row, text in zip(rows, begun, strict=True):
+                row.prompt = text if row.request.step is not None else None
+            logits = following.repeat_interleave(torch.tensor(copies, device=following.device), dim=1)
+            yield from self._add_tokens(first, rows, logits)
+            first += len(rows)
 
-    def _add_tokens(self, rows: list[_Row], logits: Tensor) -> Iterator[Result]:
-        """Choose tokens for these rows, the batch's last ones, from logits (W, R, V)."""
+    def _add_tokens(self, first: int, rows: list[_Row], logits: Tensor) -> Iterator[Result]:
+        """Choose tokens for these rows, of which one is the batch's ``first``, from logits (W, R, V)."""
         seed = self.sampling.seed
         words = [random_word(seed, r.request.key, r.sample, len(r.new_ids), r.request.step) for r in rows]
         tokens = choose_tokens(logits[0], self.sampling, words).tolist()
@@ -331,7 +311,6 @@ class Decoder:
             for place, quantities in zip(running, found, strict=True):
                 rows[place].scored.append(quantities)
         self.progress(len(running))
-        first = len(self._rows) - len(rows)
         for place in running:
             row = rows[place]
             row.ids.append(tokens[place])
@@ -344,7 +323,8 @@ class Decoder:
                 row.done = True
                 text = text_of(self.decode, row.ids, reason, self.stop)
                 kept = self._cache.take(first + place, row.prompt) if reason == "step" else None
-                yield DecodedResponse(row.request.index, row.sample, row.ids, text, reason, row.scored, kept)
+                begun = len(row.request.begun.token_ids)
+                yield DecodedResponse(row.request.index, row.sample, row.ids, text, reason, row.scored, kept, begun)
 
     def _finish_reason(self, row: _Row) -> FinishReason | None:
         if row.ids[-1] in self.end_ids:
@@ -355,8 +335,9 @@ class Decoder:
             return "length"
         if row.request.step is None:
             return None
-        text = self.decode(row.new_ids[-self._stop_window :])
-        return "step" if len(row.ids) == row.limit or any(end in text for end in self.step_ends) else None
+        new_ids = row.new_ids
+        text = self.decode(new_ids[-self._stop_window :])
+        return "step" if len(new_ids) == self.step_tokens or any(end in text for end in self.step_ends) else None
 
 
 def text_of(

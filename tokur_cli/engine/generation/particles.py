@@ -10,17 +10,76 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from tokur_cli.engine.forward.prefix_tree import has_latent_attention
 from tokur_cli.engine.generation.decoder import DecodedResponse, Decoder, DecodingRequest
-from tokur_cli.engine.generation.resampling import Resampling, Weights
+from tokur_cli.engine.noise import uniform
 from tokur_cli.engine.scoring.scorer import Quantities, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
+Weights = npt.NDArray[np.float64]
+Scheme = Literal["multinomial", "systematic"]
 _END = object()  # of requests
 _IN_STEPS = 2  # times as many particles are under way as the batch has rows: it is refilled as steps end
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How particles are resampled; the defaults are the paper's (appendix "Particle Filtering").
+
+    Args:
+        temperature: T of softmax(rewards / T); None for the rewards' standard deviation in each round.
+        scheme: ``multinomial`` (N independent draws in every round) or ``systematic`` (one draw, N places at equal
+            distances, only where the effective sample size is below N/2: fewer lineages are lost by chance).
+    """
+
+    temperature: float | None = 1.0
+    scheme: Scheme = "multinomial"
+
+    def resample(
+        self, rewards: Sequence[float], key: tuple[object, ...], earlier: Weights | None = None
+    ) -> tuple[list[int], float, Weights | None]:
+        """Resample one round.
+
+        Args:
+            rewards: (N,) of the particles, finite; more is better.
+            key: what the random numbers belong to.
+            earlier: (N,) weights of the rounds before, which were left as they are; None for equal ones.
+
+        Returns:
+            The particle that each slot goes on with, (N,); the effective sample size; and the weights (N,) where the
+            round is left as it is, None where they are equal from now on.
+        """
+        weights = softmax_weights(np.array(rewards, dtype=np.float64), self.temperature)
+        if earlier is not None:
+            weights = weights * earlier / (weights * earlier).sum()
+        count = len(weights)
+        size = min(float(1 / np.square(weights).sum()), float(count))  # from 1 (one has all the weight) to N
+        if self.scheme == "systematic" and size >= count / 2:
+            return list(range(count)), size, weights
+        return draw(weights, self.scheme, key), size, None
+
+
+def softmax_weights(rewards: Weights, temperature: float | None) -> Weights:
+    """Return softmax(rewards / T), (N,); with no T its standard deviation, and equal weights where that is 0."""
+    scale = float(rewards.std()) if temperature is None else temperature
+    powers = np.exp((rewards - rewards.max()) / scale) if scale else np.ones(len(rewards))
+    weights: Weights = powers / powers.sum()
+    return weights
+
+
+def draw(weights: Weights, scheme: Scheme, key: tuple[object, ...]) -> list[int]:
+    """Draw N of N indices by their weights, with the random numbers of ``key``."""
+    count = len(weights)
+    numbers = uniform(key, count if scheme == "multinomial" else 1)
+    shares = numbers if scheme == "multinomial" else (np.arange(count) + numbers) / count
+    cumulated = weights.cumsum()
+    indices: list[int] = np.searchsorted(cumulated, shares * cumulated[-1], side="right").clip(max=count - 1).tolist()
+    return indices
 
 
 @dataclass(frozen=True)
@@ -88,7 +147,6 @@ class _Question:
     Args:
         request: it.
         responses: what the slots hold.
-        steps: the token that the last step of each response begins with.
         ends, scores: tokens and score of what each slot held after each round, (rounds, N).
         ancestors: the slot that each was filled from after each round but the last, (rounds − 1, N).
         ess: effective sample size at each resampling.
@@ -98,17 +156,12 @@ class _Question:
 
     request: DecodingRequest
     responses: list[DecodedResponse]
-    steps: list[int]
     ends: list[list[int]] = field(default_factory=list)
     scores: list[list[float]] = field(default_factory=list)
     ancestors: list[list[int]] = field(default_factory=list)
     ess: list[float] = field(default_factory=list)
     weights: Weights | None = None
     error: TokurError | None = None
-
-    @property
-    def is_growing(self) -> bool:
-        return any(response.finish_reason == "step" for response in self.responses)
 
     def next_steps(self) -> Iterator[DecodingRequest]:
         """Yield what is to be generated in a round, the copies of a response in one request."""
@@ -118,11 +171,6 @@ class _Question:
                 slots_of.setdefault(id(response), []).append(slot)
         for slots in slots_of.values():
             yield replace(self.request, samples=slots, begun=self.responses[slots[0]], step=len(self.scores))
-
-    def take(self, response: DecodedResponse) -> None:
-        """Note that a response has grown."""
-        self.steps[response.sample] = len(self.responses[response.sample].token_ids)
-        self.responses[response.sample] = response
 
     def response(self, slot: int) -> GuidedResponse:
         """Return what a slot holds at the end."""
@@ -179,7 +227,7 @@ class ParticleFilter:
                 if not isinstance(following, DecodingRequest):
                     break
                 count, empty = len(following.samples), DecodedResponse(following.index, 0, [], "", "step")
-                questions.append(_Question(following, [empty] * count, [0] * count))
+                questions.append(_Question(following, [empty] * count))
             if questions:
                 questions = yield from self._round(questions)
             elif not exhausted:
@@ -200,7 +248,7 @@ class ParticleFilter:
         by_index = {question.request.index: question for question in questions}
         for result in self.decoder.serve(request for question in questions for request in question.next_steps()):
             if isinstance(result, DecodedResponse):
-                by_index[result.index].take(result)
+                by_index[result.index].responses[result.sample] = result
             elif result is not None:
                 by_index[result[0].index].error = result[1]
         going_on = []
@@ -209,7 +257,7 @@ class ParticleFilter:
                 self._judge(question)
             if question.error is not None:
                 yield question.request, question.error
-            elif question.is_growing:
+            elif any(response.finish_reason == "step" for response in question.responses):
                 self._resample(question)
                 going_on.append(question)
             else:
@@ -226,8 +274,7 @@ class ParticleFilter:
                 return
             count = len(unscored[index].token_ids)
             unscored[index].scored = [{name: values[t] for name, values in quantities.items()} for t in range(count)]
-        slots = zip(question.responses, question.steps, strict=True)
-        question.scores.append([self.guide.score(_quantities(response), step) for response, step in slots])
+        question.scores.append([self.guide.score(_quantities(one), one.step_start) for one in question.responses])
         question.ends.append([len(response.token_ids) for response in question.responses])
         if not all(map(math.isfinite, question.scores[-1])):
             question.error = TokurError("the model's numbers for a response so far are not finite: try --dtype float32")
@@ -237,7 +284,6 @@ class ParticleFilter:
         rewards = [self.guide.sign * score for score in question.scores[-1]]
         ancestors, size, weights = self.guide.resampling.resample(rewards, key, question.weights)
         question.responses = [question.responses[ancestor] for ancestor in ancestors]
-        question.steps = [question.steps[ancestor] for ancestor in ancestors]
         question.ancestors.append(ancestors)
         question.ess.append(size)
         question.weights = weights if self.guide.of_step else None

@@ -49,17 +49,18 @@ class TokenizedResponse:
         return len(self.prompt_ids) - 1
 
     @cached_property
-    def input_ids(self) -> Ids:
-        """The ids that a forward pass is given, (length,)."""
-        return np.array([*self.prompt_ids, *self.response_ids[:-1]], dtype=np.int64)
-
-    @cached_property
     def identity(self) -> Ids:
-        """What the state at each position depends on, the positions before it apart, (length,).
+        """The ``identity_of`` each position of a forward pass, (length,)."""
+        return identity_of(self.prompt_ids, self.response_ids[:-1])
 
-        It is 2³² times its token id, plus its decoding step, of which the first is 1, and 0 stands for the prompt.
-        """
-        return self.input_ids << 32 | np.maximum(np.arange(self.length) - len(self.prompt_ids) + 1, 0)
+
+def identity_of(prompt_ids: Sequence[int], response_ids: Sequence[int]) -> Ids:
+    """Return what the state at each position depends on, the positions before it apart, (L,).
+
+    It is 2³² times its token id, plus its decoding step, of which the first is 1, and 0 stands for the prompt.
+    """
+    ids = np.array([*prompt_ids, *response_ids], dtype=np.int64)
+    return ids << 32 | np.maximum(np.arange(len(ids)) - len(prompt_ids) + 1, 0)
 
 
 class Scorer:
@@ -90,22 +91,18 @@ class Scorer:
         self.model, self.draws, self.sampling = model, draws, sampling
         self.min_saving = min_saving
         self._options = options
+        self._is_joint = sampling == "joint" and draws is not None
         self.device = input_device(model)
         parts_of(model)  # seen before draws are added to what its projections put out
         self.num_rows = 1 + (draws.num_draws if draws else 0)
-        self.shares_prefixes = shares_prefixes(model)
-        self._tree = PrefixTree(model, self._forward)
+        self._tree = PrefixTree(model, self.forward)
         self._rescaling = rescaling(model)
         self._batches = HalvingBatches(batch_tokens // self.num_rows, self._tree.clear, self._rescaling.beyond)
 
-    @property
-    def _is_joint(self) -> bool:
-        return self.sampling == "joint" and self.draws is not None
-
-    @property
-    def batch_tokens(self) -> int:
-        """Positions in a batch, of one of the 1 + M rows."""
-        return self._batches.batch_tokens
+    @cached_property
+    def shares_prefixes(self) -> bool:
+        """Whether responses that begin alike go on from the same keys and values."""
+        return shares_prefixes(self.model)
 
     def score(
         self, responses: Sequence[TokenizedResponse], wanted: Sequence[bool] | None = None
@@ -191,9 +188,9 @@ class Scorer:
         """
         first = path[-1].last if path else 0
         if path:
-            self._tree.go_to(path, responses[0].identity, self.batch_tokens)
+            self._tree.go_to(path, responses[0].identity, self._batches.batch_tokens)
         identities = [response.identity[first:] for response in responses]
-        outputs = self._forward(identities, self._tree.cache(len(responses)) if path else None)
+        outputs = self.forward(identities, self._tree.cache() if path else None)
         rows = outputs["last_hidden_state"].unflatten(0, (self.num_rows, -1))  # (1 + M, B, L, d)
         hidden = []
         start = min(response.prompt_end for response in responses)
@@ -203,8 +200,13 @@ class Scorer:
             hidden.append(rows[:, row, max(0, response.prompt_end - first) : response.length - first])
         return torch.cat(hidden, dim=1), outputs
 
-    def _forward(self, identities: Sequence[Ids], cache: Cache | None) -> ModelOutput:
-        """Run the model's body under the mean weights and the draws: its rows are ((1 + M)·B, L), member-major."""
+    def forward(self, identities: Sequence[Ids], cache: Cache | None) -> ModelOutput:
+        """Run the model's body under the mean weights and the draws: its rows are ((1 + M)·B, L), member-major.
+
+        Args:
+            identities: of the positions of each of B rows, (L,) or fewer; they are padded on the right.
+            cache: what they come after, which takes them up.
+        """
         rows = pad(identities, self.device)
         ids, steps = (rows >> 32).repeat(self.num_rows, 1), rows % 2**32 - 1
         options = {} if cache is None else cache_argument(self.model, cache)

@@ -7,6 +7,7 @@ let go of before vLLM starts: the posterior's basis has been computed from them,
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -90,14 +91,12 @@ class VllmScorer(Scorer):
         self, responses: Sequence[TokenizedResponse], lengths: Mapping[int, int]
     ) -> Iterator[tuple[list[int], tuple[Node, ...]]]:
         """Yield batches in the order of the responses: what these have in common is vLLM's to find."""
-        batch: list[int] = []
-        for index, length in lengths.items():
-            if batch and sum(lengths[other] for other in batch) + length > self.batch_tokens:
-                yield batch, ()
-                batch = []
-            batch.append(index)
-        if batch:
-            yield batch, ()
+        left = list(lengths)
+        while left:
+            sums = itertools.accumulate(lengths[index] for index in left)
+            count = max(1, sum(1 for _ in itertools.takewhile(lambda size: size <= self._batches.batch_tokens, sums)))
+            yield left[:count], ()
+            left = left[count:]
 
     @torch.inference_mode()
     def _score_batch(self, responses: Sequence[TokenizedResponse], path: tuple[Node, ...]) -> list[Quantities]:
@@ -137,7 +136,7 @@ class VllmScorer(Scorer):
         if not asked:
             return []
         outputs = self._engine.encode(
-            [{"prompt_token_ids": response.input_ids.tolist()} for response, _ in asked],
+            [{"prompt_token_ids": (response.identity >> 32).tolist()} for response, _ in asked],
             PoolingParams(task=_TASK, use_activation=False, skip_reading_prefix_cache=not cached),
             lora_request=[adapter for _, adapter in asked],
             pooling_task=_TASK,
