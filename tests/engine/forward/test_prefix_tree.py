@@ -14,7 +14,7 @@ from tokur_cli.engine.baselines.layers import LayerView
 from tokur_cli.engine.forward import prefix_tree
 from tokur_cli.engine.forward.batching import HalvingBatches, available_bytes, is_out_of_memory
 from tokur_cli.engine.forward.hooks import Draws
-from tokur_cli.engine.forward.prefix_tree import divide, shares_prefixes
+from tokur_cli.engine.forward.prefix_tree import divide
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -73,7 +73,7 @@ def score(model, responses, posterior, sampling="stepwise", shared=True, **optio
 def test_tree_gives_the_numbers_of_responses_that_share_nothing(family):
     model = model_of(*TREE[family]) if family in TREE else tiny_model(family)
     responses = grouped_responses()
-    assert shares_prefixes(model)
+    assert Scorer(model, None).shares_prefixes
     posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=1))
     alone = score(model, responses, posterior, shared=False)
     for budget in (10**6, 60):
@@ -84,7 +84,7 @@ def test_tree_gives_the_numbers_of_responses_that_share_nothing(family):
 
 @pytest.mark.parametrize("family", PADDED)
 def test_shares_prefixes_is_false_for_states_latent_keys_and_no_cache(family):
-    assert not shares_prefixes(model_of(*MORE[family]))
+    assert not Scorer(model_of(*MORE[family]), None).shares_prefixes
 
 
 def test_tree_runs_a_common_prefix_once():
@@ -92,6 +92,7 @@ def test_tree_runs_a_common_prefix_once():
     shapes = []
     responses = [TokenizedResponse([*range(30), 40 + n // 4, *range(9)], [n] * 8) for n in range(8)]
     scorer = Scorer(model, Draws(build_posterior(model), 2), min_saving=8)
+    assert scorer.shares_prefixes
     model.get_input_embeddings().register_forward_hook(lambda module, inputs, output: shapes.append(inputs[0].shape))
     list(scorer.score(responses))
     assert sum(length for rows, length in shapes if rows == 3) == 30 + 2 * 9  # but for the prompts' last tokens

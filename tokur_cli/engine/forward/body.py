@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -81,12 +81,10 @@ def watch(model: PreTrainedModel, ids: Tensor) -> Tensor:
     def enter(module: nn.Module, _arguments: object) -> None:
         entered.append(module)
 
-    handles = [module.register_forward_pre_hook(enter) for module in names]
-    try:
+    with ExitStack() as stack:
+        for module in names:
+            stack.enter_context(module.register_forward_pre_hook(enter))
         logits: Tensor = model(input_ids=ids).logits
-    finally:
-        for handle in handles:
-            handle.remove()
     embeddings = model.get_input_embeddings()
     body = next((module for module in entered[1:] if embeddings in set(module.modules())), embeddings)
     if body is embeddings:
@@ -105,11 +103,8 @@ def run_body(model: PreTrainedModel, **inputs: Any) -> ModelOutput:
         # takes PyTorch 2.13 four seconds then, on a CPU
         return _with_states(output, output["last_hidden_state"][0, 0][None, None])
 
-    handle = _body(model).register_forward_hook(cut)
-    try:
+    with _body(model).register_forward_hook(cut):
         model(**inputs)
-    finally:
-        handle.remove()
     return outputs[-1]
 
 

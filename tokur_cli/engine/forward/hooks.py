@@ -14,7 +14,7 @@ simulation agrees with the code.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import torch
@@ -96,15 +96,11 @@ def perturbed(draws: Draws | None, steps: Tensor | None = None) -> Iterator[None
     if draws is None:
         yield
         return
-    handles = []
     count = 0 if steps is None else int(steps.max()) + 1
-    try:
+    with ExitStack() as stack:
         for matrix in draws.posterior.matrices:
-            handles.append(matrix.module.register_forward_hook(partial(_add, draws, matrix, steps, count)))
+            stack.enter_context(matrix.module.register_forward_hook(partial(_add, draws, matrix, steps, count)))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _add(

@@ -23,7 +23,7 @@ from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.utils.generic import ModelOutput
 
-from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, run_body
+from tokur_cli.engine.forward.body import empty_cache
 
 MIN_SAVING = 64
 """Positions that a node saves: fewer are not worth a pass of their own."""
@@ -31,9 +31,6 @@ MIN_PIECE = 256
 PIECES_IN_BUDGET = 8
 """A long node is computed in pieces of a fraction of the budget. They end at the same places whatever follows, so that
 another window of responses, which may go on otherwise, can go on from them."""
-
-_PLAIN = {"DynamicLayer", "DummyLayer"}
-"""transformers' layers of keys and values; by name, since the second, which keeps nothing, is not in older versions."""
 
 Ids = npt.NDArray[np.int64]
 
@@ -97,20 +94,6 @@ def has_latent_attention(model: PreTrainedModel) -> bool:
     return getattr(model.config.get_text_config(decoder=True), "kv_lora_rank", None) is not None
 
 
-def shares_prefixes(model: PreTrainedModel) -> bool:
-    """Return whether several rows can go on from one row's keys and values.
-
-    They cannot where a state of a text is kept that is no key, in latent attention, and where nothing is kept.
-    """
-    cache = empty_cache(model)
-    if has_latent_attention(model) or {type(layer).__name__ for layer in cache.layers} - _PLAIN:
-        return False
-    token = torch.zeros(1, 1, dtype=torch.long, device=input_device(model))
-    with torch.inference_mode():
-        run_body(model, input_ids=token, use_cache=True, **cache_argument(model, cache))
-    return cache.get_seq_length() == 1
-
-
 class PrefixTree:
     """The keys, values and states of one path of the tree.
 
@@ -138,9 +121,8 @@ class PrefixTree:
             budget: positions in a batch; fewer go through the model at once.
         """
         piece = max(MIN_PIECE, budget // PIECES_IN_BUDGET)
-        ends = [
-            end for node in nodes for end in (*range((node.first // piece + 1) * piece, node.last, piece), node.last)
-        ]
+        cuts = [(*range((node.first // piece + 1) * piece, node.last, piece), node.last) for node in nodes]
+        ends = [*itertools.chain.from_iterable(cuts)]
         agreed = agreement(self._identity, identity)
         same = [end == done <= agreed for (done, _), end in zip(self._pieces, ends, strict=False)]
         known = [*same, False].index(False)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -163,15 +164,10 @@ def _merged(posterior: Posterior, num_rows: int) -> Iterator[None]:
             rows[..., slice(None) if matrix.rows is None else matrix.rows.to(rows.device)] += moved
         return outputs
 
-    handles = [
-        matrix.module.register_forward_hook(lambda *of, matrix=matrix: add(matrix, *of))
-        for matrix in posterior.matrices
-    ]
-    try:
+    with ExitStack() as stack:
+        for matrix in posterior.matrices:
+            stack.enter_context(matrix.module.register_forward_hook(partial(add, matrix)))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _refusal(name: str, model: PreTrainedModel, doing: str, what: str) -> TokurError:

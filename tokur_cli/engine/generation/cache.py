@@ -351,21 +351,15 @@ def _batched_attention() -> Iterator[None]:
 
 
 def _attend(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    **more: Any,
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **more: Any
 ) -> tuple[Tensor, None]:
     """Return what queries (R, heads, 1, d) read of keys and values (R, kv_heads, L, d): (R, 1, heads, d), and None."""
     is_step = query.shape[2] == 1 and query.device.type == "cpu"
     has_more = any(more.get(name) is not None for name in ("softcap", "position_bias"))  # as only some families have
     if not is_step or has_more or attention_mask is None or attention_mask.dtype != torch.bool:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **more)
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **more)
     group = query.unflatten(1, (key.shape[1], -1)).squeeze(3)  # of heads that share keys: (R, kv_heads, group, d)
+    scaling = more.get("scaling")
     scores = (group * (query.shape[-1] ** -0.5 if scaling is None else scaling)) @ key.mT
     scores.masked_fill_(~attention_mask, float("-inf"))
     weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))

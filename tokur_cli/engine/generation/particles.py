@@ -221,7 +221,7 @@ class ParticleFilter:
         questions: list[_Question] = []
         exhausted = False
         while questions or not exhausted:
-            while not exhausted and not self._is_full(questions):
+            while not (exhausted or (questions and self._is_full(questions))):
                 following = next(source, _END)
                 exhausted = following is _END
                 if not isinstance(following, DecodingRequest):
@@ -235,8 +235,6 @@ class ParticleFilter:
 
     def _is_full(self, questions: Sequence[_Question]) -> bool:
         """Return whether another question would be too much for the batch or for the memory of keys and values."""
-        if not questions:
-            return False
         requests = [question.request for question in questions]
         under_way = sum(len(request.samples) for request in requests)
         length = max(len(request.prompt_ids) for request in requests) + self.decoder.max_new_tokens

@@ -74,19 +74,16 @@ def choose_tokens(logits: Tensor, sampling: Sampling, random: Sequence[int]) -> 
     logits = on_float64_device(logits)
     together = max(1, (_CPU_ENTRIES if logits.device.type == "cpu" else _ENTRIES) // logits.shape[-1])
     bits = torch.tensor(random, dtype=torch.long, device=logits.device)
-    pairs = zip(logits.split(together), bits.split(together), strict=True)
-    return torch.cat([_draw(rows, sampling, numbers) for rows, numbers in pairs])
-
-
-def _draw(logits: Tensor, sampling: Sampling, random: Tensor) -> Tensor:
-    """Draw ids (b,) from logits (b, V) by random words (b,)."""
-    weights = logits.to(torch.float32, copy=True)
-    largest = weights.amax(-1, keepdim=True)
-    weights -= largest  # before they are divided: by a tiny temperature they would be infinite
-    weights /= max(sampling.temperature, torch.finfo(torch.float32).tiny)
-    weights.exp_()
-    _leave_out(weights, sampling)
-    return _race(weights, random).where(largest.squeeze(-1).isfinite(), -1)
+    chosen = []
+    for rows, words_of_rows in zip(logits.split(together), bits.split(together), strict=True):
+        weights = rows.to(torch.float32, copy=True)
+        largest = weights.amax(-1, keepdim=True)
+        weights -= largest  # before they are divided: by a tiny temperature they would be infinite
+        weights /= max(sampling.temperature, torch.finfo(torch.float32).tiny)
+        weights.exp_()
+        _leave_out(weights, sampling)
+        chosen.append(_race(weights, words_of_rows).where(largest.squeeze(-1).isfinite(), -1))
+    return torch.cat(chosen)
 
 
 def _race(weights: Tensor, random: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -81,9 +82,7 @@ class VllmDecoder:
     def _parameters(self, request: DecodingRequest, sample: int) -> Any:
         from vllm import SamplingParams
 
-        limit = self.max_new_tokens
-        if self.model.context_length is not None:
-            limit = min(limit, self.model.context_length - len(request.prompt_ids))
+        room = (self.model.context_length or sys.maxsize) - len(request.prompt_ids)
         key = repr((self.sampling.seed, "sample", request.key, sample)).encode()
         return SamplingParams(
             temperature=self.sampling.temperature,
@@ -91,7 +90,7 @@ class VllmDecoder:
             top_p=self.sampling.top_p,
             min_p=self.sampling.min_p,
             seed=int.from_bytes(hashlib.sha256(key).digest()[:4], "little"),
-            max_tokens=limit,
+            max_tokens=min(self.max_new_tokens, room),
             stop=list(self.stop),
             stop_token_ids=sorted(self.model.end_ids),
         )

@@ -15,15 +15,18 @@ from transformers import Cache, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from tokur_cli.engine.forward.batching import HalvingBatches, pad
-from tokur_cli.engine.forward.body import cache_argument, input_device, logits_from, parts_of, run_body
+from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.forward.hooks import Draws, perturbed
-from tokur_cli.engine.forward.prefix_tree import MIN_SAVING, Ids, Node, PrefixTree, divide, shares_prefixes
+from tokur_cli.engine.forward.prefix_tree import MIN_SAVING, Ids, Node, PrefixTree, divide, has_latent_attention
 from tokur_cli.engine.forward.rope import rescaling
 from tokur_cli.engine.scoring.quantities import token_quantities
 from tokur_cli.records.errors import TokurError
 
 SamplingMode = Literal["stepwise", "shared", "joint"]
 Quantities = dict[str, npt.NDArray[Any]]
+
+_PLAIN = {"DynamicLayer", "DummyLayer"}
+"""transformers' layers of keys and values; by name, since the second, which keeps nothing, is not in older versions."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +103,17 @@ class Scorer:
         self._batches = HalvingBatches(batch_tokens // self.num_rows, self._tree.clear, self._rescaling.beyond)
 
     @cached_property
+    @torch.inference_mode()
     def shares_prefixes(self) -> bool:
-        """Whether responses that begin alike go on from the same keys and values."""
-        return shares_prefixes(self.model)
+        """Whether several rows can go on from one row's keys and values.
+
+        They cannot where a state of a text is kept that is no key, in latent attention, and where nothing is kept.
+        """
+        cache = empty_cache(self.model)
+        if has_latent_attention(self.model) or {type(layer).__name__ for layer in cache.layers} - _PLAIN:
+            return False
+        self.forward([identity_of([0], [])], cache)
+        return cache.get_seq_length() == 1
 
     def score(
         self, responses: Sequence[TokenizedResponse], wanted: Sequence[bool] | None = None
@@ -147,8 +158,8 @@ class Scorer:
             responses: a window of the stream.
             lengths: of those that are scored, by index.
         """
-        within = {index for index, length in lengths.items() if length <= self._rescaling.beyond}
-        sharing = within if self.shares_prefixes else set()
+        most = self._rescaling.beyond if self.shares_prefixes else 0
+        sharing = {index for index, length in lengths.items() if length <= most}
         ends = {index: responses[index].prompt_end for index in lengths}
         roots = divide({index: responses[index].identity for index in sharing}, ends, self.min_saving)
         alone = [Node(0, length, (index,)) for index, length in lengths.items() if index not in sharing]
