@@ -187,9 +187,9 @@ class KVCache:
             What is kept of each, and the logits (W, B, V) of what follows.
         """
         cache = empty_cache(self.model)
-        groups = [list(group) for _, group in itertools.groupby(range(len(texts)), lambda index: len(texts[index]))]
+        groups = [list(group) for _, group in itertools.groupby(texts, len)]
         if len(groups) > 1 and any(isinstance(layer, LinearAttentionLayer) for layer in cache.layers):
-            in_turn = [self.prefill([texts[i] for i in group]) for group in groups]
+            in_turn = [self.prefill(group) for group in groups]
             return [text for some, _ in in_turn for text in some], torch.cat([logits for _, logits in in_turn], dim=1)
         common = min(agreement(texts[0], text[:-1]) for text in texts)  # tokens, which go through once
         if (len(texts) - 1) * common >= MIN_SAVING and all(type(layer) is DynamicLayer for layer in cache.layers):

@@ -176,22 +176,15 @@ class Decoder:
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-            failed = self._start_over_with_half()
+            yield from self._start_over_with_half()
             clear_device_cache(garbage_collection=True)
-            if failed is not None:
-                message = f"too little memory for a response after a prompt of {len(failed.prompt_ids)} tokens"
-                yield failed, TokurError(message)
 
     @cached_property
     def _cache(self) -> KVCache:
         return KVCache(self.model, self.context_length, self.scorer)
 
-    def _start_over_with_half(self) -> DecodingRequest | None:
-        """Put the unfinished responses back, to be generated again from their beginnings in a smaller batch.
-
-        Returns:
-            The request to give up, if even a batch of one response did not fit.
-        """
+    def _start_over_with_half(self) -> Iterator[Result]:
+        """Put unfinished responses back, for a smaller batch; give one up that did not fit into a batch of its own."""
         rows = [row for row in self._rows if not row.done]
         self._rows = []
         self._cache.clear()
@@ -200,9 +193,10 @@ class Decoder:
             samples = [row.sample for row in rows if row.request is request]
             self._waiting.appendleft(replace(request, samples=samples))
         if self.max_rows == 1:
-            return self._waiting.popleft()
+            failed = self._waiting.popleft()
+            message = f"too little memory for a response after a prompt of {len(failed.prompt_ids)} tokens"
+            yield failed, TokurError(message)
         self.max_rows = max(1, min(self.max_rows, len(rows)) // 2)
-        return None
 
     def _join(self, source: Iterator[DecodingRequest | None]) -> Iterator[Result]:
         """Evict ended rows and take in waiting requests, if there is enough of either to be worth it."""

@@ -7,6 +7,7 @@ let go of before vLLM starts: the posterior's basis has been computed from them,
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -93,8 +94,8 @@ class VllmScorer(Scorer):
         """Yield batches in the order of the responses: what these have in common is vLLM's to find."""
         left = list(lengths)
         while left:
-            sums = itertools.accumulate(lengths[index] for index in left)
-            count = max(1, sum(1 for _ in itertools.takewhile(lambda size: size <= self._batches.batch_tokens, sums)))
+            sums = [*itertools.accumulate(lengths[index] for index in left)]
+            count = max(1, bisect.bisect(sums, self._batches.batch_tokens))
             yield left[:count], ()
             left = left[count:]
 
