@@ -213,11 +213,8 @@ class KVCache:
         for layer in self._layers:
             if _has_columns(layer):
                 layer.__class__ = RollingStateLayer if isinstance(layer, LinearAttentionLayer) else RollingLayer
-                layer.is_whole, layer.used, layer.storage = (
-                    self._is_whole,
-                    0,
-                    [one[:0].clone() for one in (layer.keys, layer.values)],
-                )
+                layer.is_whole, layer.used = self._is_whole, 0
+                layer.storage = [layer.keys[:0].clone(), layer.values[:0].clone()]
         self.clear()
 
     def _row(self, layers: Iterable[Any], row: int, columns: slice) -> tuple[list[Tensor], list[Tensor]]:
