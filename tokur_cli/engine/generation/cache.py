@@ -72,7 +72,8 @@ class RollingLayer(DynamicLayer):
     values: Tensor
     is_whole: bool  # what a model is given
     used: int  # columns
-    storage: list[Tensor]  # keys and values are its first rows
+    storage: list[Tensor]  # keys and values are what its first numbers are
+    room: int  # rows times columns of the storage
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write the next columns, for which there is room, and return what a model is given."""
@@ -98,22 +99,27 @@ class RollingLayer(DynamicLayer):
             count: rows from now on.
             columns: in use from now on.
             width: of these and those to spare.
-            room: rows of new storage, or more, where there has to be any.
+            room: rows times columns of new storage, or more, where the storage is too small.
         """
-        is_in_place = (columns, width) == (self.used, self.keys.shape[2]) and count <= len(self.storage[0])
+        fits = 0 < count * width <= self.room
+        is_in_place = fits and (columns, width) == (self.used, self.keys.shape[2])
         if is_in_place:
             rows, places = rows[rows != places], places[rows != places]
+        elif not fits:
+            self.room = max(count * width, room)
         begin = max(0, columns - self.used)
+        arranged = []
         for place, old in enumerate((self.keys, self.values)):
-            moved = old[:, :, self.used - columns + begin : self.used]
-            if not torch.equal(rows, torch.arange(len(old))):
-                moved = moved.index_select(0, rows.to(old.device))
-            if not is_in_place:
-                new = old.new_empty(max(count, room), old.shape[1], width, old.shape[3])
+            moved = old[:, :, self.used - columns + begin : self.used].index_select(0, rows.to(old.device))
+            heads, numbers = old.shape[1], old.shape[3]
+            if not fits:
+                self.storage[place] = old.new_empty(self.room * heads * numbers)
+            new = self.storage[place][: count * heads * width * numbers].view(count, heads, width, numbers)
+            if not is_in_place or count > len(old):
                 new[:, :, :begin] = new[:, :, columns:] = 0  # what is masked must be finite
-                self.storage[place] = new
-            self.storage[place][:, :, begin:columns].index_copy_(0, places.to(old.device), moved)
-        self.keys, self.values = (whole[:count] for whole in self.storage)
+            new[:, :, begin:columns].index_copy_(0, places.to(old.device), moved)
+            arranged.append(new)
+        self.keys, self.values = arranged
         self.used = columns
 
 
@@ -213,7 +219,7 @@ class KVCache:
         for layer in self._layers:
             if _has_columns(layer):
                 layer.__class__ = RollingStateLayer if isinstance(layer, LinearAttentionLayer) else RollingLayer
-                layer.is_whole, layer.used = self._is_whole, 0
+                layer.is_whole, layer.used, layer.room = self._is_whole, 0, 0
                 layer.storage = [layer.keys[:0].clone(), layer.values[:0].clone()]
         self.clear()
 
@@ -261,16 +267,15 @@ class KVCache:
         places = (weights * len(lengths) + torch.arange(len(kept))).flatten()
         used = max((self._lengths[i] for i in index), default=0)
         longest, columns, width = max(lengths, default=0), self._columns, self._width
-        rows_to_come, columns_to_come = self._room
+        rows_to_come, columns_to_come = self._room if lengths else (0, 0)
         if not lengths or self.is_full or columns - used > max(_SPARE, used // 8) or longest > columns:
             # Some families have tables of as many columns as positions
             columns, width = longest, max(longest + 1, min(columns_for(longest), self._last_position + 1))
             if longest < columns_to_come and count <= rows_to_come:
                 width = min(width, columns_to_come)
-        room = rows_to_come if len(lengths) > len(index) else 0
         for layer in self._layers:
             if _has_columns(layer):
-                layer.arrange(rows, places, count, columns, width, room)
+                layer.arrange(rows, places, count, columns, width, rows_to_come * columns_to_come)
         for states, key in _states(self._layers):
             moved = states[key].index_select(0, rows.to(states[key].device))
             states[key] = moved.new_empty(count, *moved.shape[1:]).index_copy_(0, places.to(moved.device), moved)
