@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from wcwidth import iter_graphemes, wcswidth
 
-NEWLINE = "↵"
-TAB = "⇥   "
 NO_TEXT = "∎"
+_SIGNS = {"\n": "↵", "\t": "⇥   "}
 
 _ZWNJ, _ZWJ = "\u200c", "\u200d"
 _LONGEST_MESSAGE = 20_000  # characters: a record's id may have millions
@@ -97,7 +96,7 @@ def shorten(text: str, width: int, *, keep_end: bool = False) -> str:
 def _glyph(start: int, text: str, *, is_hidden: bool) -> Glyph:
     shown = text
     if is_hidden:
-        shown = {"\n": NEWLINE, "\t": TAB}.get(text) or f"⟨U+{ord(text):04X}⟩"
+        shown = _SIGNS.get(text) or f"⟨U+{ord(text):04X}⟩"
     elif wcswidth(text) <= 0:  # a mark without a letter to sit on would land on a neighbour, of another token
         shown = "◌" + text
     return Glyph(start, start + len(text), shown, max(1, wcswidth(shown)), text == "\n")
@@ -112,5 +111,4 @@ def _is_hidden(text: str, index: int, cluster: str) -> bool:
     if char in (_ZWNJ, _ZWJ):  # they shape emoji and the letters of many scripts, never ASCII
         joined = text[index - 1 : index] + text[index + 1 : index + 2]
         return len(joined) < 2 or any(side.isascii() or side.isspace() for side in joined)
-    is_flag_tag = 0xE0020 <= ord(char) <= 0xE007F and cluster.startswith(_BLACK_FLAG)
-    return not is_flag_tag
+    return not (0xE0020 <= ord(char) <= 0xE007F and cluster.startswith(_BLACK_FLAG))  # but for the tags of a flag

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wcwidth import iter_graphemes, wcswidth
 
 from tests.views.heatmap import view_samples
 from tokur_cli.records.errors import TokurError, UsageError
@@ -55,22 +54,18 @@ def test_cells_have_every_token_and_their_text_lies_in_its_tokens(response):
 def test_wrap_gives_lines_that_join_to_what_is_shown_and_keep_to_the_width(text, width):
     cells = cells_of(text, [(index, index + 1) for index in range(len(text))])
     lines = wrap(cells, width)
-    assert "".join(run.text for runs in lines for run in runs) == "".join(cell.shown for cell in cells)
-    for runs in lines:
-        assert sum(run.width for run in runs) <= width
-        for run in runs:
-            assert run.width == sum(max(0, wcswidth(cluster)) for cluster in iter_graphemes(run.text)) or (
-                run.width == wcswidth(run.text)
-            )
+    assert [one for line in lines for one in line] == [
+        (i, glyph) for i, cell in enumerate(cells) for glyph in cell.glyphs
+    ]
+    assert all(sum(glyph.width for _, glyph in line) <= width for line in lines)
 
 
 def test_cells_of_one_character_have_the_value_of_its_least_certain_token():
-    response = view_samples.EU
     cells = cells_of("x👍y", [(0, 1), (1, 2), (1, 2), (1, 2), (2, 3)])
     assert [(cell.text, list(cell.tokens)) for cell in cells] == [("x", [0]), ("👍", [1, 2, 3]), ("y", [4])]
-    assert cells[1].value([0.1, 0.2, None, 0.7, 0.1], response) == 0.7
-    assert cells[1].value([-0.1, -0.2, None, -0.7, -0.1], view_samples.LOGPROB) == -0.7
-    assert cells[1].value([0.1, None, None, None, 0.1], response) is None
+    assert cells[1].value({"eu": [0.1, 0.2, None, 0.7, 0.1]}, view_samples.EU) == 0.7
+    assert cells[1].value({"logprob": [-0.1, -0.2, None, -0.7, -0.1]}, view_samples.LOGPROB) == -0.7
+    assert cells[1].value({"eu": [0.1, None, None, None, 0.1]}, view_samples.EU) is None
 
 
 def test_cells_of_tokens_without_text_stand_where_these_are():
@@ -80,11 +75,14 @@ def test_cells_of_tokens_without_text_stand_where_these_are():
 
 
 def test_wrap_breaks_behind_spaces_beside_wide_characters_and_at_newlines():
-    text = "one two three four\nfive日本語日本語日本語日本"
+    text = "one two three four\nup aaaaaaaaaaaa\x9b\nfive日本語日本語日本語日本"
     lines = wrap(cells_of(text, [(0, len(text))]), 16)
-    assert ["".join(run.text for run in runs) for runs in lines] == [
+    assert ["".join(glyph.shown for _, glyph in line) for line in lines] == [
         "one two three ",
         "four↵",
+        "up ",
+        "aaaaaaaaaaaa",
+        "⟨U+009B⟩↵",
         "five日本語日本語",
         "日本語日本",
     ]
@@ -153,10 +151,10 @@ def test_scale_takes_given_ends_and_refuses_them_in_the_wrong_order():
 
 def test_scale_steps_are_eight_of_equal_width():
     scale = Scale(view_samples.EU, 0.0, 8.0, "")
-    assert [scale.step(value) for value in (-1, 0, 0.99, 1, 3.5, 7, 7.99, 8, 9)] == [0, 0, 0, 1, 3, 7, 7, 7, 7]
+    assert [scale.step(value) for value in (-1, 0, 0.99, 1, 3.5, 7, 7.99, 8, 9)] == [-1, 0, 0, 1, 3, 7, 7, 7, 8]
     assert scale.edges == [0, 1, 2, 3, 4, 5, 6, 7, 8]
     even = built([0.4, 0.4, None])
-    assert [even.step(0.4), even.beyond(0.4), even.step(0.5), even.beyond(0.5)] == [0, 0, 7, 1]
+    assert [even.step(value) for value in (0.3, 0.4, 0.5)] == [-1, 0, 8]
 
 
 @pytest.mark.parametrize(("uncertain", "shown"), [(8.0, "1.23"), (0.11, "1.235"), (0.01, "1.2346"), (0.0, "1.23")])

@@ -48,9 +48,8 @@ def test_page_has_the_values_steps_and_least_certain_tokens_of_the_record(make):
         values, decimals = list(response.values[quantity["name"]]), quantity["decimals"]
         shown = [value / 10**decimals for value in tokens["values"][place]]
         assert shown == pytest.approx(values, rel=0, abs=0.51 * 10**-decimals)
-        marks = ["01234567abcdefgh"[scale.step(v) + 8 * bool(scale.beyond(v))]
-                 for v in (cell.value(values, scale.quantity) for cell in cells)]  # fmt: skip
-        assert tokens["marks"][place] == "".join(marks)
+        steps = [scale.step(cell.value(response.values, scale.quantity)) for cell in cells]
+        assert tokens["marks"][place] == "".join("a01234567h"[1 + step] for step in steps)
         assert tokens["top"][place] == list(map(list, least_certain(response, cells, scale.quantity, 5)))
         assert head["uncertainties"][place] == pytest.approx(scale.quantity.uncertainty(sum(values)))
         assert tokens["least"][place] == response.least_certain_step(scale.quantity)

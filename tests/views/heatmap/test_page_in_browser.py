@@ -88,7 +88,9 @@ def test_page_paints_by_the_scale_and_switches_the_quantity(open_page):
     for place, scale in enumerate(view_samples.scales_of(responses, *NAMES)):
         all_of(page, "#quantities label")[place].click()
         values = responses[1].values[scale.quantity.name]
-        expected = [f"step{scale.step(value)}" + " outside" * bool(scale.beyond(value)) for value in values]
+        expected = [
+            {-1: "step0 outside", 8: "step7 outside"}.get(step := scale.step(value), f"step{step}") for value in values
+        ]
         assert classes(page, 1) == expected
         assert one_of(page, "#legend .name").text == scale.quantity.name
         assert f"Least certain tokens by {scale.quantity.name}" in all_of(page, "aside")[1].text

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import groupby
+from operator import itemgetter
+from typing import TypeAlias
 
 from tokur_cli.records.quantity import Quantity
 from tokur_cli.views.visible import NO_TEXT, Glyph, glyphs
+
+Values: TypeAlias = Mapping[str, Sequence[float | None]]
+"""Quantities by name, each with a value per token, None where a token has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +36,15 @@ class Cell:
         """What is drawn, on one line."""
         return "".join(glyph.shown for glyph in self.glyphs)
 
-    def value(self, values: Sequence[float | None], quantity: Quantity) -> float | None:
+    def least_certain(self, values: Values, quantity: Quantity) -> tuple[int, float] | None:
+        """Return the least certain token, the first of equals, and its value by a quantity; None if none has one."""
+        known = [(token, value) for token in self.tokens if (value := values[quantity.name][token]) is not None]
+        return max(known, key=lambda one: quantity.uncertainty(one[1]), default=None)
+
+    def value(self, values: Values, quantity: Quantity) -> float | None:
         """Return the value of the cell's least certain token, as scales are of single tokens; None if it has none."""
-        known = [value for token in self.tokens if (value := values[token]) is not None]
-        return max(known, key=quantity.uncertainty, default=None)
+        found = self.least_certain(values, quantity)
+        return found and found[1]
 
 
 def cells_of(response: str, spans: Sequence[tuple[int, int]]) -> list[Cell]:
@@ -46,48 +57,27 @@ def cells_of(response: str, spans: Sequence[tuple[int, int]]) -> list[Cell]:
         response: the text.
         spans: code points ``[start, end)`` per token, as in `HeatmapResponse`.
     """
-    cells: list[Cell] = []
-    pending: list[Glyph] = []
-    covering = range(0)
-    first = after = 0  # the tokens [first, after) lie over the glyph at hand
-
-    def flush() -> None:
-        if pending:
-            cells.append(Cell(response[pending[0].start : pending[-1].end], tuple(pending), covering))
-            pending.clear()
-
-    def add_textless(tokens: range) -> None:
-        for token in tokens:
-            flush()
-            at = spans[token][0]
-            cells.append(Cell("", (Glyph(at, at, NO_TEXT, 1, False),), range(token, token + 1)))
-
-    for glyph in glyphs(response):
-        seen = after
-        while first < len(spans) and spans[first][1] <= glyph.start:
-            first += 1
-        add_textless(range(seen, first))
-        after = max(after, first)
-        while after < len(spans) and spans[after][0] < glyph.end:
-            after += 1
-        if covering != range(first, after):
-            flush()
-            covering = range(first, after)
-        pending.append(glyph)
-    flush()
-    add_textless(range(after, len(spans)))
+    cells = []
+    for tokens, placed in groupby(_placed(response, spans), key=itemgetter(0)):
+        drawn = tuple(glyph for _, glyph in placed)
+        cells.append(Cell(response[drawn[0].start : drawn[-1].end], drawn, tokens))
     return cells
 
 
-class Run(NamedTuple):
-    """A piece of one cell on one line, with its columns."""
+def _placed(response: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[range, Glyph]]:
+    """Yield what is drawn, in reading order, each glyph after the tokens that lie over it."""
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    seen = 0
+    for glyph in (*glyphs(response), None):
+        first = bisect_right(ends, glyph.start) if glyph else len(spans)
+        for token in range(seen, first):  # their text would lie before this glyph, and behind the last one
+            yield range(token, token + 1), Glyph(starts[token], starts[token], NO_TEXT, 1, False)
+        if glyph:
+            seen = bisect_left(starts, glyph.end)
+            yield range(first, seen), glyph
 
-    cell: int
-    text: str
-    width: int
 
-
-def wrap(cells: Sequence[Cell], width: int) -> list[list[Run]]:
+def wrap(cells: Sequence[Cell], width: int) -> list[list[tuple[int, Glyph]]]:
     """Break cells into lines, after spaces and beside wide characters where possible; nothing is left out.
 
     Args:
@@ -95,40 +85,25 @@ def wrap(cells: Sequence[Cell], width: int) -> list[list[Run]]:
         width: columns of a line, at least 16.
 
     Returns:
-        The lines, each its runs from left to right, no two neighbours of one cell.
+        The lines, each its glyphs from left to right, each glyph after the index of its cell.
     """
-    lines: list[list[Run]] = [[]]
-    column = 0
-    for word, ends_line in _words(cells):
-        if column and column + sum(glyph.width for glyph in word) > width:
-            lines.append([])
-            column = 0
-        for glyph in word:
-            if column + glyph.width > width:  # a word that is wider than a line is cut
-                lines.append([])
-                column = 0
-            line = lines[-1]
-            if line and line[-1].cell == glyph.cell:
-                line[-1] = Run(glyph.cell, line[-1].text + glyph.text, line[-1].width + glyph.width)
-            else:
-                line.append(glyph)
-            column += glyph.width
-        if ends_line:
-            lines.append([])
-            column = 0
-    return lines
-
-
-def _words(cells: Sequence[Cell]) -> Iterator[tuple[list[Run], bool]]:
-    """Yield the glyphs of what stays together, with the space behind it, and whether the line ends there."""
-    word: list[Run] = []
+    lines: list[list[tuple[int, Glyph]]] = [[]]
+    column = breakable = 0  # where the line may be broken last, 0 for nowhere
     for index, cell in enumerate(cells):
         for glyph in cell.glyphs:
-            if word and glyph.width == 2:
-                yield word, False
-                word = []
-            word.append(Run(index, glyph.shown, glyph.width))
-            if glyph.newline or glyph.width == 2 or glyph.shown[-1] == " ":
-                yield word, glyph.newline
-                word = []
-    yield word, False
+            line = lines[-1]
+            if glyph.width == 2:
+                breakable = len(line)
+            while column + glyph.width > width:
+                at = breakable or len(line)  # a word that is wider than a line is cut
+                lines[-1:] = line[:at], line[at:]
+                line = lines[-1]
+                column, breakable = sum(moved.width for _, moved in line), 0
+            line.append((index, glyph))
+            column += glyph.width
+            if glyph.newline:
+                lines.append([])
+                column = breakable = 0
+            elif glyph.width == 2 or glyph.shown[-1] == " ":
+                breakable = len(line)
+    return lines

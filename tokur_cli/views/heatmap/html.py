@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 from typing import IO, Any
@@ -19,9 +19,8 @@ from tokur_cli.views.visible import paragraphs, picture, shorten
 
 _TOP = 5
 _LABEL_COLUMNS = 80
-_NO_VALUE, _NO_TOKEN = "-", " "
-_ON_SCALE, _OFF_SCALE = "01234567", "abcdefgh"
-"""Marks of a cell: its step, on the scale or off it."""
+_NO_VALUE, _NO_TOKEN, _STEPS = "-", " ", "01234567ha"
+"""Marks of cells; those of steps by their numbers, so that the one of −1 is the last."""
 
 
 def write_html(
@@ -62,8 +61,8 @@ def _asset(name: str) -> str:
 
 def _policy(script: str, style: str) -> str:
     """Return the policy of a page that has this script, this style and nothing else."""
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
-    sources = "script-src 'sha256-{}'; style-src 'sha256-{}'".format(*digests)
+    ours, styles = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style))
+    sources = f"script-src 'sha256-{ours}'; style-src 'sha256-{styles}'"
     return f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
 
 
@@ -105,7 +104,10 @@ def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, 
         "withheld": response.withheld,
         "verdict": response.verdict,
         "facts": " · ".join(response.facts),
-        "scores": [_scores_data(leading), _scores_data(others)],
+        "scores": [
+            [[picture(name), "not known" if value is None else f"{value:.4g}"] for name, value in scores.items()]
+            for scores in (leading, others)
+        ],
         "length": len(response.response),
         "uncertainties": [_order(response, scale) for scale in scales],
     }
@@ -115,10 +117,6 @@ def _order(response: HeatmapResponse, scale: Scale) -> float | None:
     """Return what responses are ordered by, to seven figures."""
     value = uncertainty_of(response.sums, scale.quantity)
     return None if math.isnan(value) else float(f"{value:.7g}")
-
-
-def _scores_data(scores: Mapping[str, float | None]) -> list[list[str]]:
-    return [[picture(name), "not known" if value is None else f"{value:.4g}"] for name, value in scores.items()]
 
 
 def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, Any]:
@@ -153,10 +151,8 @@ def _whole_numbers(values: Sequence[float | None], scale: Scale) -> list[int | N
 def _mark(cell: Cell, response: HeatmapResponse, scale: Scale) -> str:
     if not cell.tokens:
         return _NO_TOKEN
-    value = cell.value(response.values[scale.quantity.name], scale.quantity)
-    if value is None:
-        return _NO_VALUE
-    return (_OFF_SCALE if scale.beyond(value) else _ON_SCALE)[scale.step(value)]
+    value = cell.value(response.values, scale.quantity)
+    return _NO_VALUE if value is None else _STEPS[scale.step(value)]
 
 
 def _sums_data(response: HeatmapResponse, scale: Scale) -> list[str] | None:

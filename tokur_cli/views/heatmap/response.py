@@ -10,7 +10,7 @@ from typing import TypeAlias
 from wcwidth import wcswidth
 
 from tokur_cli.records.quantity import Quantity
-from tokur_cli.views.heatmap.cells import Cell
+from tokur_cli.views.heatmap.cells import Cell, Values
 from tokur_cli.views.visible import one_line, picture, shorten
 
 LEADING = ("eu", "ll_sum", "p_correct")
@@ -53,11 +53,11 @@ class Alternatives:
         ]
         if set(self.draws) - set(self.text[:1]):
             pieces.append("draws: " + " ".join(map(drawn, self.draws)))
-        line = "  ".join(pieces)
-        while pieces and wcswidth(line) > width:
-            pieces.pop()
-            line = "  ".join(pieces) + " …" if pieces else ""
-        return line
+        for count in range(len(pieces), 0, -1):
+            line = "  ".join(pieces[:count]) + " …" * (count < len(pieces))
+            if wcswidth(line) <= width:
+                return line
+        return ""
 
 
 Sums: TypeAlias = Mapping[str, Mapping[str, float]]
@@ -82,7 +82,7 @@ class HeatmapResponse:
         id: the question's id.
         response: the model's text, exactly as it was written.
         spans: code points ``[start, end)`` of ``response``, one pair per token, as ``scored_tokens`` allows them.
-        values: per-token quantities by name, each as long as ``spans``; None where a token has no value.
+        values: of the tokens, each quantity as long as ``spans``.
         sums: of all tokens.
         group: what the responses to one question have in common.
         sample: which of the question's N responses this is.
@@ -99,7 +99,7 @@ class HeatmapResponse:
     id: str
     response: str
     spans: Sequence[tuple[int, int]]
-    values: Mapping[str, Sequence[float | None]]
+    values: Values
     sums: Sums = field(default_factory=dict)
     group: str = ""
     sample: int | None = None
@@ -158,18 +158,13 @@ def least_certain(
 
     A cell of several tokens has one of them; a token in two cells is in the one with more text.
     """
-    uncertainty = {
-        token: quantity.uncertainty(value)
-        for token, value in enumerate(response.values[quantity.name])
-        if value is not None
-    }
-    cell_of: dict[int, int] = {}
+    cell_of: dict[tuple[int, float], int] = {}
     for index, cell in enumerate(cells):
-        token = max((one for one in cell.tokens if one in uncertainty), key=uncertainty.__getitem__, default=None)
-        if token is not None and (token not in cell_of or len(cell.text) > len(cells[cell_of[token]].text)):
-            cell_of[token] = index
-    ranked = sorted(cell_of, key=lambda token: (-uncertainty[token], token))
-    return [(cell_of[token], token) for token in ranked[:count]]
+        found = cell.least_certain(response.values, quantity)
+        if found and (found not in cell_of or len(cell.text) > len(cells[cell_of[found]].text)):
+            cell_of[found] = index
+    ranked = sorted(cell_of, key=lambda found: (-quantity.uncertainty(found[1]), found[0]))
+    return [(cell_of[found], found[0]) for found in ranked[:count]]
 
 
 def context(cells: Sequence[Cell], at: int, width: int) -> tuple[str, str, str]:

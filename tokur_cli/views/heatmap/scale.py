@@ -35,8 +35,8 @@ class Scale:
     @property
     def edges(self) -> list[float]:
         """The nine values that bound the steps, from the certain end to the uncertain one."""
-        inner = (self.certain + (self.uncertain - self.certain) * step / STEPS for step in range(1, STEPS))
-        return [self.certain, *inner, self.uncertain]
+        length = self.uncertain - self.certain
+        return [*(self.certain + length * step / STEPS for step in range(STEPS)), self.uncertain]
 
     @property
     def decimals(self) -> int:
@@ -45,17 +45,11 @@ class Scale:
         return max(2, 1 - math.floor(math.log10(length))) if length > 0 else 2
 
     def step(self, value: float) -> int:
-        """Return the step of a value, 0 (certain) to 7 (uncertain); off the scale it is the step at that end."""
-        distance = self.quantity.uncertainty(value - self.certain)
-        length = self.quantity.uncertainty(self.uncertain - self.certain)
-        if distance <= 0:
-            return 0
-        return STEPS - 1 if distance >= length else min(STEPS - 1, int(STEPS * distance / length))
-
-    def beyond(self, value: float) -> int:
-        """Return 1 for a value beyond the uncertain end, −1 for one beyond the certain end, 0 for one on the scale."""
-        low, value, high = map(self.quantity.uncertainty, (self.certain, value, self.uncertain))
-        return (value > high) - (value < low)
+        """Return the step of a value, 0 (certain) to 7 (uncertain); −1 and 8 where it is off the scale at that end."""
+        certain, value, uncertain = map(self.quantity.uncertainty, (self.certain, value, self.uncertain))
+        if not certain < value <= uncertain:
+            return -1 if value < certain else STEPS if value > uncertain else 0
+        return min(STEPS - 1, int(STEPS * ((value - certain) / (uncertain - certain))))
 
     def format(self, value: float) -> str:
         """Return the value with as many decimals as the scale needs."""

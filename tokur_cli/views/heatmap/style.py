@@ -52,7 +52,8 @@ class TerminalStyle:
         return self.detail or not self.painted
 
 
-def step_style(theme: Theme, step: int, *, off_scale: bool = False) -> Style:
-    """Return the style of a step; a value off the scale is bold and underlined, too."""
-    mark = True if off_scale else None
-    return Style(color=INKS[theme][step], bgcolor=BACKGROUNDS[theme][step], bold=mark, underline=mark)
+def step_style(theme: Theme, step: int) -> Style:
+    """Return the style of a step as a scale gives it; one off the scale is bold and underlined, too."""
+    on_scale = min(max(step, 0), STEPS - 1)
+    mark = None if step == on_scale else True
+    return Style(color=INKS[theme][on_scale], bgcolor=BACKGROUNDS[theme][on_scale], bold=mark, underline=mark)

@@ -29,7 +29,7 @@ _FORMAT = """\
 <g class="{{unique_id}}-matrix">{{backgrounds}}{{matrix}}</g>
 </svg>
 """
-_TEXT = re.compile(r'(<text [^>]*?) textLength="[^"]*"([^>]*>)([^<]*)(?=</text>)')
+_LENGTH = re.compile(r' textLength="[^"]*"([^>]*>([^<]*)</text>)')
 
 
 def svg_figure(parts: Sequence[RenderableType], *, width: int, theme: Theme = "light") -> str:
@@ -50,7 +50,7 @@ def svg_figure(parts: Sequence[RenderableType], *, width: int, theme: Theme = "l
     figure = console.export_svg(title="", theme=colours, code_format=frame, font_aspect_ratio=0.6)
 
     def fitted(match: re.Match[str]) -> str:
-        text = unescape(match[3])  # rich fits a text to a column for each of its code points
-        return match[0] if wcswidth(text.replace("\xa0", " ")) == len(text) else f"{match[1]}{match[2]}{match[3]}"
+        text = unescape(match[2]).replace("\xa0", " ")  # rich fits it to a column for each of its code points
+        return match[0] if wcswidth(text) == len(text) else match[1]
 
-    return _TEXT.sub(fitted, figure)
+    return _LENGTH.sub(fitted, figure)

@@ -3,9 +3,8 @@
 
 const lines = document.getElementById("data").textContent.split("\n");
 const { compare, quantities } = JSON.parse(lines[0]);
-const MARKS = { "-": "none", " ": "" }; // what a cell's mark means: its step, on the scale or off it
+const MARKS = { "-": "none", " ": "", a: "step0 outside", h: "step7 outside" }; // what a cell's mark means
 [..."01234567"].forEach((mark, step) => { MARKS[mark] = `step${step}`; });
-[..."abcdefgh"].forEach((mark, step) => { MARKS[mark] = `step${step} outside`; });
 const responses = [];
 for (let line = 1; line < lines.length; line += 2) {
   responses.push({ head: JSON.parse(lines[line]), line: line + 1, index: responses.length, card: null, shown: null });
