@@ -77,6 +77,7 @@ def test_format_of_a_file_is_recognised_and_its_first_row_read(name):
         ({"custom_id": "a", "body": {}}, "tokur"),
         ({"object": "chat.completion", "choices": None}, "tokur"),
         ({"messages": ASKED, "response": {"text": "7"}}, "tokur"),
+        ({"question": "q", "response": BODY}, "tokur"),  # without its request
         ({"question": "q", "input": "x", "output": "a"}, "tokur"),
         ({"model": "m", "message": {"content": "7"}}, "tokur"),  # of Ollama, without done
         ({"instruction": "i", "input": "q", "output": "a"}, "alpaca"),
@@ -282,10 +283,12 @@ def test_completions_of_every_server_bring_log_probabilities(run_tokur, tmp_path
 
 
 def test_logged_logprobs_are_found_behind_what_the_record_was_given(tmp_path):
-    body = {"choices": [{"message": {"content": "The sum is 7."}, "logprobs": {"content": LISTED}}]}
-    row = {"custom_id": "a", "n": "q-7", "response": {"body": body}, "error": None}
-    record = read_row(tmp_path, row, mapping=FieldMapping(id="n"))
-    assert [token.logprob for token in logged_logprobs(record)] == [number for _, number in TOKENS]
+    texts, numbers = map(list, zip(*TOKENS, strict=True))
+    for logprobs in ({"content": LISTED}, {"tokens": texts, "token_logprobs": numbers}):
+        body = {"choices": [{"message": {"content": "The sum is 7."}, "logprobs": logprobs}]}
+        row = {"custom_id": "a", "n": "q-7", "response": {"body": body}, "error": None}
+        record = read_row(tmp_path, row, mapping=FieldMapping(id="n"))
+        assert [token.logprob for token in logged_logprobs(record)] == numbers
 
 
 def test_completions_are_joined_in_order_and_bad_rows_keep_their_places(tmp_path, monkeypatch):
@@ -386,6 +389,7 @@ def test_lm_eval_reads_one_filter_of_each_task_and_says_it(tmp_path):
         read_rows(tmp_path, *several, filter="nome")
     (first, second) = read_rows(tmp_path, several[0] | {"arguments": [["A", {}], ["B", {}]], "resps": [["a"], ["b"]]})
     assert [(r.id, r.prompt.text, r.response) for r in (first, second)] == [("0-0", "A", "a"), ("0-1", "B", "b")]
+    assert label_of(read_row(tmp_path, several[0] | {"metrics": ["bleu"], "bleu": 0.5}))[0] == 0.5
     assert "holds log-likelihoods" in message_of(read("lm_eval_loglikelihood.jsonl")[0])
 
 

@@ -113,6 +113,8 @@ def test_suitable_strength_takes_what_is_not_finite_as_too_far():
     overflowing = {0.1: float("nan")}
     chosen = strength._suitable(lambda sigma: overflowing.get(sigma, 12 * sigma**2)).sigma
     assert 0.05 / 1.05 <= chosen <= 0.05
+    steep = largest_sigma(lambda sigma: 0.0499 if sigma < 0.12 else 50.0, 0.05)
+    assert 0.12 / 1.06 < steep < 0.12, "where it jumps, each sweep still cuts off a tenth"
 
 
 @given(
