@@ -51,12 +51,11 @@ def test_store_gives_records_back_as_they_were(monkeypatch, in_memory):
         for n in range(60)
     ]
     with gather(*lines, whole=True) as gathering:
-        assert [gathering.record(r).encode() for r in gathering.responses] == lines
-        responses = list(gathering.responses)
+        responses = [one for _, of_question in gathering.questions.values() for one in of_question]
         rng.shuffle(responses)
-        assert all(gathering.record(r).encode() == lines[r.sample] for r in responses)
+        assert {one.sample: gathering.record(one).encode() for one in responses} == dict(enumerate(lines))
         gathering.clear()
-        assert not gathering.responses
+        assert not gathering.questions
 
 
 def test_store_drops_token_arrays_and_what_points_into_them():
@@ -65,7 +64,7 @@ def test_store_drops_token_arrays_and_what_points_into_them():
         b'"prompt_token_ids":[1],"run":{}}}'
     )
     with gather(given) as gathering:
-        (response,) = gathering.responses
+        ((_, (response,)),) = gathering.questions.values()
         assert gathering.record(response).encode() == b'{"id":"q","x":1.1,"tokur":{"sample":2,"run":{}}}'
 
 

@@ -37,7 +37,7 @@ def looked_at(rule, *questions):
     for name, (given, duplicates) in zip("abcd", questions, strict=False):
         choice = choose([one.confidence for one in given], [one.answer for one in given], rule)
         warnings.look_at(name, given, duplicates, choice)
-    return warnings.lines()
+    return list(warnings.lines())
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,8 @@ class _Selection:
                 record = gathering.record(drawn[choice.chosen])
                 record.set("tokur", self._selected(record, drawn, choice, certainty, answers))
                 self.writer.write(record.encode())
-        for response in gathering.responses if self.options.records else ():
+        everything = [one for _, responses in gathering.questions.values() for one in responses]
+        for response in sorted(everything, key=lambda one: one.offset) if self.options.records else ():
             record = gathering.record(response)
             tokur = {name: value for name, value in record.tokur.items() if name != "withheld"}
             if response.offset in withheld:

@@ -9,6 +9,7 @@ import math
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,20 +57,19 @@ def without_duplicates(responses: Sequence[Candidate]) -> tuple[list[Candidate],
 
     Responses without a number come last, as they came, and are all different ones.
     """
+
+    def name(one: Candidate) -> object:
+        return one.offset if one.sample is None else (one.id, one.sample)
+
     kept: dict[object, Candidate] = {}
-    left_out = []
-    for response in responses:
-        name = response.offset if response.sample is None else (response.id, response.sample)
-        if kept.setdefault(name, response) is not response:
-            left_out.append(response)
-
-    def place(one: Candidate) -> tuple[float, str]:
-        return (math.inf, "") if one.sample is None else (one.sample, one.id or "")
-
-    return sorted(kept.values(), key=place), left_out
+    left_out = [one for one in responses if kept.setdefault(name(one), one) is not one]
+    in_order = sorted(
+        kept.values(), key=lambda one: (math.inf, "") if one.sample is None else (one.sample, one.id or "")
+    )
+    return in_order, left_out
 
 
-class QuestionStore:
+class QuestionStore(AbstractContextManager["QuestionStore"]):
     """Questions by key, and the text of their records; use it as a context manager.
 
     Args:
@@ -77,29 +77,18 @@ class QuestionStore:
 
     Attributes:
         questions: those gathered since the last ``clear``, each with its responses so far, as they came.
-        responses: all of theirs, as they came.
     """
 
     def __init__(self, *, whole: bool) -> None:
         self.questions: dict[str, tuple[Question, list[Candidate]]] = {}
-        self.responses: list[Candidate] = []
         self._whole = whole
         self._text = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by __exit__
-
-    def __enter__(self) -> QuestionStore:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self._text.close()
 
     def add(self, question: Question, record: Record, response: Candidate) -> None:
-        """Take a response to its question.
-
-        Args:
-            question: the question.
-            record: the response's; its token arrays are taken from it.
-            response: what is known of it; its id, its sample and its place are found here.
-        """
+        """Take a response; its id, sample and place are found here, and its record may lose its token arrays."""
         tokur = record.tokur
         response.id, response.sample = record.id, record.sample if "sample" in tokur else None
         if not self._whole:
@@ -113,7 +102,6 @@ class QuestionStore:
                 f"the temporary file for the records' text cannot be written: {error.strerror}: make room in "
                 f"{tempfile.gettempdir()}, set TMPDIR, or use --grouped"
             ) from None
-        self.responses.append(response)
         self.questions.setdefault(question.key, (question, []))[1].append(response)
 
     def record(self, response: Candidate) -> Record:
@@ -124,6 +112,5 @@ class QuestionStore:
     def clear(self) -> None:
         """Forget all questions."""
         self.questions.clear()
-        self.responses.clear()
         self._text.seek(0)
         self._text.truncate()

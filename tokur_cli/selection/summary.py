@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from tokur_cli.selection.gathering import Candidate
 from tokur_cli.selection.voting import Choice, majority_accuracy
@@ -93,30 +93,26 @@ class InputWarnings:
             self._example = f"{question}: sample {duplicates[0].sample}"
         self._duplicates += len(duplicates)
 
-    def lines(self) -> list[str]:
-        """Return what was found, a line each."""
-        lines = []
+    def lines(self) -> Iterator[str]:
+        """Yield what was found, a line each."""
         if count := self._without_id:
-            lines.append(f"{_count(count, 'record')} without an id: grouped by prompt")
+            yield f"{_count(count, 'record')} without an id: grouped by prompt"
         if count := self._duplicates:
-            lines.append(
+            yield (
                 f"{_count(count, 'duplicate')} of (id, sample) left out (first {self._example}): records of several "
                 "runs need different ids or samples"
             )
         if len(self._sizes) > 1:
             usual, count = max(self._sizes.items(), key=lambda pair: (pair[1], pair[0]))
-            others = self._sizes.total() - count
-            lines.append(
-                f"{_count(count, 'question')} with {_count(usual, 'response')}, {others:,} with another number "
-                f"({min(self._sizes)} to {max(self._sizes)})"
+            yield (
+                f"{_count(count, 'question')} with {_count(usual, 'response')}, "
+                f"{self._sizes.total() - count:,} with another number ({min(self._sizes)} to {max(self._sizes)})"
             )
         responses = sum(size * count for size, count in self._sizes.items())
         # A plain majority over records that were never scored needs no score
         if self._needs_score or self._unscored.total() < responses:
             for outcome, count in self._unscored.items():
-                of = _count(responses, "response")
-                lines.append(f"{count:,} of {of} without a finite {self._by}: they {outcome}")
-        return lines
+                yield f"{count:,} of {_count(responses, 'response')} without a finite {self._by}: they {outcome}"
 
 
 def _count(number: int, noun: str) -> str:

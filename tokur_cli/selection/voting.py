@@ -28,11 +28,11 @@ Neither rises as confidence falls, so up to two kept responses choose as Maj@N d
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import groupby
 from typing import Literal
 
 Method = Literal["maj", "wbon", "bon"]
@@ -130,16 +130,15 @@ def choose(confidences: Sequence[float | None], labels: Sequence[Hashable], rule
     Returns:
         The choice; None where no response can be kept.
     """
-    scored = [(confidence, index) for index, confidence in enumerate(confidences) if confidence is not None]
-    scored.sort(key=lambda pair: -pair[0])
-    ranking = [index for _, index in scored]
+    scored = {index: confidence for index, confidence in enumerate(confidences) if confidence is not None}
+    ranking = sorted(scored, key=scored.__getitem__, reverse=True)  # stable all the same
     kept = ranking[: rule.keep.of(len(ranking))]
     if rule.method == "maj" and (kept or not rule.needs_score):
-        unscored = [index for index, confidence in enumerate(confidences) if confidence is None]
+        unscored = [index for index in range(len(confidences)) if index not in scored]
         kept += unscored if not rule.needs_score else unscored[: max(0, rule.keep.minimum - len(kept))]
     if not kept:
         return None
-    weights = _weights(kept, [confidence for confidence, _ in scored[: len(kept)]], labels, rule)
+    weights = _weights(kept, scored, labels, rule)
     members: dict[Hashable, list[int]] = {}
     for index in kept:
         members.setdefault(labels[index], []).append(index)
@@ -153,7 +152,7 @@ def choose(confidences: Sequence[float | None], labels: Sequence[Hashable], rule
 
 
 def _weights(
-    kept: Sequence[int], confidences: Sequence[float], labels: Sequence[Hashable], rule: Rule
+    kept: Sequence[int], scored: Mapping[int, float], labels: Sequence[Hashable], rule: Rule
 ) -> dict[int, float]:
     """Return the weights of the kept responses, given in the order of the ranking."""
     if rule.method == "maj":
@@ -162,12 +161,9 @@ def _weights(
         best = next((index for index in kept if labels[index] is not None), kept[0])
         return {index: float(index == best) for index in kept}
     if rule.weight == "exp":
-        return {index: math.exp(each - confidences[0]) for index, each in zip(kept, confidences, strict=True)}
-    ranks: list[float] = []
-    for _, group in groupby(confidences):
-        size = len(list(group))
-        ranks += [len(kept) - len(ranks) - (size - 1) / 2] * size
-    return dict(zip(kept, ranks, strict=True))
+        return {index: math.exp(scored[index] - scored[kept[0]]) for index in kept}
+    rising = sorted(scored[index] for index in kept)
+    return {index: (bisect_left(rising, scored[index]) + 1 + bisect_right(rising, scored[index])) / 2 for index in kept}
 
 
 def majority_accuracy(labels: Sequence[Hashable], correct: Sequence[float]) -> float:
@@ -181,9 +177,6 @@ def majority_accuracy(labels: Sequence[Hashable], correct: Sequence[float]) -> f
         correct: 1 or 0 of each response.
     """
     votes = Counter(label for label in labels if label is not None)
-    if not votes:
-        return math.fsum(correct) / len(correct)
-    most = max(votes.values())
-    tied = [label for label, count in votes.items() if count == most]
-    those = [value for label, value in zip(labels, correct, strict=True) if label in tied]
+    most = max(votes.values(), default=0)  # a missing answer has 0
+    those = [value for label, value in zip(labels, correct, strict=True) if votes[label] == most]
     return math.fsum(those) / len(those)
