@@ -34,8 +34,8 @@ Sources: Angelopoulos et al. 2021 (Learn then Test: fixed-sequence testing from 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,8 +44,7 @@ GROWTH = 4
 """How many times the beginning of a sequence the next one begins at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Certified:
+class Certified(NamedTuple):
     """What is certified.
 
     Attributes:
@@ -75,45 +74,37 @@ def certify(
     """
     order = np.lexsort((-np.asarray(tie_break, dtype=np.float64), -np.asarray(confidence, dtype=np.float64)))
     errors = np.cumsum(np.asarray(wrong, dtype=bool)[order])
-    found = []
-    for level, sizes, allowed in sequences(len(order), alpha, delta):
-        rejected = errors[sizes - 1] <= allowed
-        passed = len(rejected) if rejected.all() else int(rejected.argmin())
-        if passed:
-            found.append((int(sizes[passed - 1]), level))
-    if not found:
+    tests = sequences(len(order), alpha, delta)
+    passed = [sizes[np.logical_and.accumulate(errors[sizes - 1] <= allowed)] for sizes, allowed in tests]
+    size = max((int(sizes[-1]) for sizes in passed if len(sizes)), default=0)
+    if not size:
         return None
-    size, level = max(found)
-    count = int(errors[size - 1])
-    after = int(order[size]) if size < len(order) else None
-    return Certified(size, count, after, upper_bound(count, size, level))
+    count, after = int(errors[size - 1]), int(order[size]) if size < len(order) else None
+    return Certified(size, count, after, upper_bound(count, size, delta / len(tests)))
 
 
 @lru_cache(maxsize=16)
-def sequences(count: int, alpha: float, delta: float) -> list[tuple[float, NDArray[np.intp], NDArray[np.intp]]]:
-    """Return the sequences of tests of ``count`` responses, none where too few can be certified.
+def sequences(count: int, alpha: float, delta: float) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Return the sequences of tests of ``count`` responses, which share δ; none where too few can be certified.
 
-    Of each: its share of δ; how many of the most confident responses each test is of, ascending; how many errors it
-    allows.
+    Of each: how many of the most confident responses each test is of, ascending; how many errors it allows.
     """
     from scipy.stats import nbinom
 
     starts = 0
     while fewest(alpha, delta / (starts + 1)) * GROWTH**starts <= count:
         starts += 1
-    level = delta / max(starts, 1)
-    # The smallest size that allows c errors, P(Bin(k, α) ≤ c) ≤ level: so surely c + 1 of k responses are wrong
+    if not starts:
+        return []
+    # The smallest size that allows c errors, P(Bin(k, α) ≤ c) ≤ its level: so surely c + 1 of k responses are wrong
     allowed = np.arange(math.floor(count * alpha) + 1)
-    sizes = nbinom.isf(level, allowed + 1, alpha) + allowed + 1
+    sizes = nbinom.isf(delta / starts, allowed + 1, alpha) + allowed + 1
     sizes = sizes[sizes <= count].astype(np.intp)
-    found = []
-    for start in range(starts):
-        begin = int(np.searchsorted(sizes, sizes[0] * GROWTH**start))
-        of, errors = sizes[begin:], np.arange(begin, len(sizes))
-        if not len(of) or of[-1] < count:
-            of, errors = np.append(of, count), np.append(errors, len(sizes) - 1)
-        found.append((level, of, errors))
-    return found
+    allowed = allowed[: len(sizes)]
+    if sizes[-1] < count:
+        sizes, allowed = np.append(sizes, count), np.append(allowed, allowed[-1])
+    begins = np.searchsorted(sizes, sizes[0] * GROWTH ** np.arange(starts))
+    return [(sizes[begin:], allowed[begin:]) for begin in begins]
 
 
 def fewest(risk: float, level: float) -> int:
