@@ -19,11 +19,6 @@ from tokur_cli.metrics.calibration import (
 )
 
 
-def calibrated(confidence, label, question=None, seed=0):
-    question = np.arange(len(label)) if question is None else question
-    return held_out(confidence[:, None], label, partial(fit_isotonic, lowest=0.0), question, seed)
-
-
 def scored(count=120, seed=0):
     """(N, 3) scores of unlike sizes, and labels that they tell something of."""
     generator = np.random.default_rng(seed)
@@ -111,17 +106,8 @@ def test_hand_worked_calibration_error():
     assert ece_terms(probability, label, bins=4).mean() == pytest.approx((2 * 0.375 + 2 * 0.05) / 4)
 
 
-def test_no_question_is_calibrated_on_its_own_samples():
-    question = np.tile(np.arange(20), 8) * 3  # gaps in the numbers; samples far from each other
-    for place in range(20):
-        own = question == 3 * place
-        confidence = np.where(own, 100.0, np.arange(160.0) / 2)
-        assert (calibrated(confidence, own.astype(float), question)[own] == 0.0).all()
-        assert calibrated(confidence, own.astype(float))[own].max() == 1.0  # by record, siblings tell
-
-
 def test_folds_share_out_the_labels():
     # Two right questions, told by their confidence: in two folds, each has the other to be calibrated on.
-    label = np.repeat([1.0, 1.0] + [0.0] * 48, 3)
+    label, fit = np.repeat([1.0, 1.0] + [0.0] * 48, 3), partial(fit_isotonic, lowest=0.0)
     for seed in range(20):
-        assert (calibrated(label, label, np.repeat(np.arange(50), 3), seed) == label).all()
+        assert (held_out(label[:, None], label, fit, np.repeat(np.arange(50), 3), seed) == label).all()

@@ -102,8 +102,7 @@ def test_what_is_missing_is_left_out_and_counted():
     found = evaluate_scores({"full": full, "holes": holes}, label, bootstrap=50)
     assert (found.records, found.unlabelled, found.accuracy.value) == (6, 1, 0.5)
     first, second = found.scores.values()
-    assert (first.records, first.missing) == (6, 0)
-    assert (second.records, second.missing) == (3, 3)
+    assert (first.records, second.records) == (6, 3)
     assert first.metrics["auroc"].value == auroc([6, 1, 5, 2, 4, 3], [1, 0, 1, 0, 1, 0])
     assert second.metrics["auroc"].value == auroc([6, 5, 3], [1, 1, 0])
 
@@ -120,7 +119,7 @@ def test_what_is_not_defined_is_none_with_a_reason():
     assert graded["acc"].value == pytest.approx(0.65)
     assert graded["prr"].low is not None
     empty = evaluate_scores({"s": [math.nan, math.nan]}, [0, 1]).scores["s"]
-    assert (empty.records, empty.missing) == (0, 2)
+    assert empty.records == 0
     assert empty.metrics["acc"].reason == "no record has this score"
     nothing = evaluate_scores({"s": []}, [])
     assert nothing.records == 0
@@ -174,7 +173,7 @@ def test_runs_are_counted_together_and_their_figures_averaged():
     aurocs = [run.scores["s"].metrics["auroc"].value for run in (good, other)]
     assert both.scores["s"].metrics["auroc"].values == tuple(aurocs) == (1.0, auroc(confidence, label))
     assert both.scores["s"].differences["t"]["auroc"].value == pytest.approx(2 * np.mean(aurocs) - 1)
-    assert (both.scores["s"].records, both.scores["s"].missing) == (42, 0)
+    assert both.scores["s"].records == 42
     assert over_runs([good]) is good
 
 

@@ -16,16 +16,16 @@ questions, each with its mean over the orders.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from functools import lru_cache
+from statistics import mode
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.metrics.scaling import rows_of
+from tokur_cli.metrics.ranking import Floats, Indices
 from tokur_cli.selection.voting import majority_accuracy
 
 FEWEST = 4
@@ -38,16 +38,10 @@ def posterior_of_leader(votes: Iterable[int]) -> float:
     Args:
         votes: of each answer that was given, at least one.
     """
-    leading, *others = sorted(votes, reverse=True)
-    return 1 - math.fsum(_overtakes(leading, other) for other in (*others, 0))
-
-
-@lru_cache(maxsize=1 << 16)
-def _overtakes(leading: int, other: int) -> float:
-    """Return P(Beta(v₁ + 1, v_j + 1) < ½)."""
     from scipy.special import betainc
 
-    return float(betainc(leading + 1.0, other + 1.0, 0.5))
+    leading, *others = sorted(votes, reverse=True)
+    return 1 - math.fsum(betainc(leading + 1.0, np.add((*others, 0), 1.0), 0.5))
 
 
 def fewest_settled(labels: Sequence[Hashable], level: float, most: int) -> int:
@@ -60,8 +54,7 @@ def fewest_settled(labels: Sequence[Hashable], level: float, most: int) -> int:
         level: τ, below 1.
         most: N.
     """
-    given = Counter(label for label in labels if label is not None)
-    leading = max(given, key=given.__getitem__, default=0)
+    leading = mode([label for label in labels if label is not None] or [0])
     drawn = [*labels, *[leading] * (most - len(labels))]
     votes: Counter[Hashable] = Counter()
     for count, label in enumerate(drawn, start=1):
@@ -73,60 +66,52 @@ def fewest_settled(labels: Sequence[Hashable], level: float, most: int) -> int:
 
 
 def stopping(
-    question: ArrayLike,
+    samples: Sequence[Indices],
     classes: Sequence[Hashable],
-    correct: ArrayLike,
-    length: ArrayLike,
+    correct: Floats,
+    length: Floats,
     size: int,
-    levels: Sequence[float],
+    level: float,
     *,
     repeats: int = 10,
     resamples: int = 1000,
     seed: int = 0,
-) -> dict[float, dict[str, Estimate]]:
-    """Return for each level what ending early does to votes of at most N responses.
+) -> dict[str, Estimate]:
+    """Return what ending early does to votes of at most N responses.
 
     Args:
-        question: (R,) which question each response belongs to.
+        samples: of each question the places of its responses among all R.
         classes: (R,) the answer's class among those of its question; None for no answer.
         correct: (R,) 1 or 0, NaN where that is not known: such a question is left out.
         length: (R,) tokens of each response, NaN where that is not known.
         size: N.
-        levels: τ, each.
+        level: τ.
         repeats: how often the responses of a question are put in a random order.
         resamples: for intervals; 0 for none.
         seed: of orders and resamples.
 
     Returns:
-        By level the ``accuracy`` (the fraction of the questions whose chosen answer is correct); the ``difference``
-        from that of the vote of all N; the ``tokens`` and the ``samples`` drawn, as fractions of those of all N; and
-        the fraction of the questions whose vote is ``settled``, with N responses or fewer.
+        The ``accuracy`` (the fraction of the questions whose chosen answer is correct); the ``difference`` from that of
+        the vote of all N; the ``tokens`` and the ``samples`` drawn, as fractions of those of all N; and the fraction of
+        the questions whose vote is ``settled``, with N responses or fewer.
     """
-    label, tokens = np.asarray(correct, dtype=np.float64), np.asarray(length, dtype=np.float64)
-    rows = [row for row in rows_of(question) if not np.isnan(label[row]).any()]
-    sums = {level: np.zeros((len(rows), 6)) for level in levels}
-    for repeat in range(repeats):
-        for place, row in enumerate(rows):
-            order = row[np.random.default_rng((seed, repeat, place)).permutation(len(row))[:size]]
-            labels, right, spent = [classes[each] for each in order], label[order].tolist(), np.cumsum(tokens[order])
-            of_all, count = majority_accuracy(labels, right), len(order)
-            for level in levels:
-                settled = fewest_settled(labels, level, count)
-                drawn = min(settled, count)
-                accuracy = majority_accuracy(labels[:drawn], right[:drawn])
-                ends = accuracy, accuracy - of_all, drawn / count, settled <= count, spent[drawn - 1], spent[-1]
-                sums[level][place] += ends
+    rows = [row for row in samples if not np.isnan(correct[row]).any()]
+    sums = np.zeros((len(rows), 6))
+    for repeat, (place, row) in itertools.product(range(repeats), enumerate(rows)):
+        order = row[np.random.default_rng((seed, repeat, place)).permutation(len(row))[:size]]
+        labels, right, spent = [classes[each] for each in order], correct[order].tolist(), np.cumsum(length[order])
+        of_all, count = majority_accuracy(labels, right), len(order)
+        drawn = min(settled := fewest_settled(labels, level, count), count)
+        accuracy = majority_accuracy(labels[:drawn], right[:drawn])
+        sums[place] += accuracy, accuracy - of_all, drawn / count, settled <= count, spent[drawn - 1], spent[-1]
     again = np.random.default_rng(seed).integers(0, len(rows), (resamples, len(rows)))
     chosen = np.concatenate((np.arange(len(rows))[None], again))  # (1 + R, Q)
-    found = {}
-    for level, of_questions in sums.items():
-        means = (column[chosen].mean(axis=1) for column in (of_questions / repeats).T)  # one by one, to save memory
-        accuracy, difference, samples, settled, spent, every = means
-        found[level] = {
-            "accuracy": Estimate.resampled(accuracy),
-            "difference": Estimate.resampled(difference, is_difference=True),
-            "tokens": Estimate.resampled(spent / every, reason="a response whose length is not known"),
-            "samples": Estimate.resampled(samples),
-            "settled": Estimate.resampled(settled),
-        }
-    return found
+    means = (column[chosen].mean(axis=1) for column in (sums / repeats).T)  # one by one, to save memory
+    accuracies, differences, samples_drawn, votes_settled, spent, every = means
+    return {
+        "accuracy": Estimate.resampled(accuracies),
+        "difference": Estimate.resampled(differences, is_difference=True),
+        "tokens": Estimate.resampled(spent / every, reason="a response whose length is not known"),
+        "samples": Estimate.resampled(samples_drawn),
+        "settled": Estimate.resampled(votes_settled),
+    }

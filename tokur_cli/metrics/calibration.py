@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,7 @@ from tokur_cli.metrics.ranking import Floats
 FOLDS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A fitted p = 1 / (1 + e^−(intercept + values · weights)), for (N, K) values as they are; weights are (K,)."""
 
     weights: Floats
@@ -92,17 +90,11 @@ def held_out(values: Floats, label: Floats, fit: Fit, question: NDArray[np.gener
     number = np.unique(question, return_inverse=True)[1]
     mean = np.bincount(number, weights=label) / np.bincount(number)  # (Q,)
     shuffled = np.random.default_rng(seed).permutation(len(mean))
-    fold = np.empty(len(mean), dtype=np.intp)
-    fold[shuffled[np.argsort(mean[shuffled], kind="stable")]] = np.arange(len(mean)) % FOLDS
+    rank = np.argsort(shuffled[np.argsort(mean[shuffled], kind="stable")])  # (Q,)
     probability = np.empty(len(label))
-    for inside in (fold[number] == each for each in range(FOLDS)):
+    for inside in (rank[number] % FOLDS == each for each in range(FOLDS)):
         probability[inside] = fit(values[~inside], label[~inside]).predict(values[inside])
     return probability
-
-
-def square_errors(probability: Floats, label: Floats) -> Floats:
-    """Return (p − y)² of (N,) probabilities and labels in [0, 1], whose mean is the Brier score."""
-    return np.asarray((probability - label) ** 2)
 
 
 def ece_terms(probability: Floats, label: Floats, bins: int = 15) -> Floats:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any, Literal
 
-from tokur_cli.metrics.calibration import ece_terms, log_losses, square_errors
+from tokur_cli.metrics.calibration import ece_terms, log_losses
 from tokur_cli.metrics.ranking import acc_of, auprc_of, aurc_of, auroc_at_length_of, auroc_of, hit, prr_of, within
 
 RANKING = "How well each score ranks correct above incorrect"
@@ -25,9 +26,9 @@ class Metric:
         title: what tables and messages call it.
         meaning: what it says, in a few words, for the help.
         table: the title of the table that shows it.
-        kind: ``ranking``: of the order of the confidences; ``probability``: of probabilities of being correct, those
-            that the score is, else those that it is calibrated to; ``spans``: of a response's spans, and the mean over
-            responses.
+        kind: ``ranking``: of the order of the confidences, ``at_length``: where lengths are known, too;
+            ``probability``: of probabilities of being correct, those that the score is, else those that it is
+            calibrated to; ``spans``: of a response's spans, and the mean over responses.
         of: ``ranking``: from ``Sums`` under R sets of weights to (R,) values; ``probability``: from (N,) probabilities
             and labels to the (N,) losses whose mean it is; ``spans``: from the (S,) labels and confidences of a
             response's spans to a value. NaN where it is not defined.
@@ -38,7 +39,6 @@ class Metric:
         chance: what a score without information gets, if that is the same for any records. The first such metric that
             the labels allow leads: groups are compared by it, and tables of differences begin with it.
         graded: whether it is defined for labels between correct and incorrect, too.
-        by_length: whether it needs the records' lengths.
         calibrates: whether it is computed of calibrated probabilities, too.
     """
 
@@ -46,7 +46,7 @@ class Metric:
     title: str
     meaning: str
     table: str
-    kind: Literal["ranking", "probability", "spans"]
+    kind: Literal["ranking", "at_length", "probability", "spans"]
     of: Callable[..., Any]
     _: KW_ONLY
     better: Literal["higher", "lower"] = "higher"
@@ -55,7 +55,6 @@ class Metric:
     compared: bool = False
     chance: float | None = None
     graded: bool = True
-    by_length: bool = False
     calibrates: bool = True
 
 
@@ -69,8 +68,8 @@ _ALL = (
     Metric("auprc", "AUPRC", _RANKED, RANKING, "ranking", auprc_of, graded=False, compared=True),
     Metric("acc", "ACC*", "accuracy of the more confident half", RANKING, "ranking", acc_of, compared=True),
     Metric(
-        "auroc_at_length", "AUROC@length", "AUROC of the pairs within a fifth of the lengths", AT_LENGTH, "ranking",
-        auroc_at_length_of, graded=False, by_length=True, compared=True,
+        "auroc_at_length", "AUROC@length", "AUROC of the pairs within a fifth of the lengths", AT_LENGTH, "at_length",
+        auroc_at_length_of, graded=False, compared=True,
     ),
     Metric(
         "within", "AUROC within", "an incorrect span less certain than a correct one of its response", WITHIN, "spans",
@@ -80,7 +79,7 @@ _ALL = (
     Metric("hit3", "hit@3", _HIT, WITHIN, "spans", partial(hit, most=3)),
     Metric("aurc", "AURC", _REJECTED, REJECTION, "ranking", aurc_of, better="lower"),
     Metric("prr", "PRR", _REJECTED, REJECTION, "ranking", prr_of, chance=0.0),
-    Metric("brier", "Brier", _CALIBRATED, REJECTION, "probability", square_errors, better="lower"),
+    Metric("brier", "Brier", _CALIBRATED, REJECTION, "probability", lambda p, y: (p - y) ** 2, better="lower"),
     Metric(
         "ece", "ECE", _CALIBRATED, REJECTION, "probability", ece_terms, better="lower",
         has_interval=False,  # resampling adds to its bias, so that its interval would mislead
@@ -103,10 +102,8 @@ def leading(*, is_binary: bool) -> Metric:
 def explained(*, of_spans: bool) -> str:
     """Return what the metrics say, those of spans within their responses or the others, in sentences."""
     chosen = [metric for metric in METRICS.values() if (metric.kind == "spans") == of_spans]
-    titles: dict[str, list[str]] = {}
-    for metric in chosen:
-        titles.setdefault(metric.meaning, []).append(metric.title)
-    sentences = [f"{', '.join(named)}: {meaning}." for meaning, named in titles.items()]
+    groups = groupby(chosen, key=lambda metric: metric.meaning)
+    sentences = [f"{', '.join(metric.title for metric in alike)}: {meaning}." for meaning, alike in groups]
     if without := [metric.title for metric in chosen if not metric.has_interval]:
         sentences.append(f"All but {', '.join(without)} with bootstrap intervals.")
     return " ".join(sentences)

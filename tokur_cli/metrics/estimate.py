@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,9 +55,8 @@ class Estimate:
         """Return the mean of values, with their standard deviation if there are several; undefined for none."""
         if not values:
             return cls(None)
-        std = float(np.std(values, ddof=1)) if len(values) > 1 else None
-        if min(values) == max(values) and std is not None:
-            std = 0.0  # rounding in the mean must not show
+        differ = min(values) < max(values)  # of equal ones rounding in the mean must not show
+        std = float(np.std(values, ddof=1)) * differ if len(values) > 1 else None
         return cls(float(np.mean(values)), std=std, values=tuple(values))
 
     @property
@@ -69,8 +68,7 @@ class Estimate:
 
     def as_json(self) -> dict[str, Any]:
         """Return what is known, by name."""
-        named = {name: getattr(self, name) for name in ("low", "high", "p", "std", "values", "reason")}
-        return {"value": self.value, **{name: value for name, value in named.items() if value not in (None, ())}}
+        return {name: value for name, value in asdict(self).items() if name == "value" or value not in (None, ())}
 
 
 def over_runs(runs: Sequence[Any]) -> Any:
@@ -87,8 +85,8 @@ def over_runs(runs: Sequence[Any]) -> Any:
     if len(runs) == 1:
         return first
     if isinstance(first, Estimate):
-        mean = Estimate.mean([run.value for run in runs if run.value is not None])
-        return mean if mean.values else Estimate(None, reason=first.reason)
+        known = [run.value for run in runs if run.value is not None]
+        return Estimate.mean(known) if known else first
     if isinstance(first, bool):
         return all(runs)
     if isinstance(first, int):
@@ -96,8 +94,6 @@ def over_runs(runs: Sequence[Any]) -> Any:
     if isinstance(first, Mapping):
         names = dict.fromkeys(name for run in runs for name in run)
         return {name: over_runs([run[name] for run in runs if name in run]) for name in names}
-    if is_dataclass(first) and not isinstance(first, type):
-        return replace(
-            first, **{each.name: over_runs([getattr(run, each.name) for run in runs]) for each in fields(first)}
-        )
-    return None
+    if first is None or isinstance(first, str):
+        return None
+    return replace(first, **over_runs([vars(run) for run in runs]))

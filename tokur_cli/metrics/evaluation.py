@@ -18,7 +18,6 @@ from tokur_cli.metrics.calibration import FOLDS, fit_isotonic, held_out
 from tokur_cli.metrics.catalogue import METRICS, Metric
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.ranking import Floats, Indices, draws, length_strata, ranking, ratio
-from tokur_cli.metrics.scaling import rows_of
 
 MOST_GROUPS = 1_024
 """Groups of neighbours that resamples rank at most, so that 100,000 records cost seconds instead of minutes. Values
@@ -31,24 +30,22 @@ Of two scores that rank alike, one is called better or worse in 67 % of sets of 
 28 % with two and in 10 % with five."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScoreResult:
     """What one score achieves, in one run or over several.
 
     Attributes:
         records: how many labelled records have it, summed over runs.
-        missing: how many labelled records do not.
         metrics: by name, those of ``METRICS`` that it can have, in their order.
         differences: from each other one of the baselines, by the same names, on the records that have both.
     """
 
     records: int
-    missing: int
     metrics: dict[str, Estimate]
     differences: dict[str, dict[str, Estimate]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evaluation:
     """What every score achieves on a set of records, in one run or over several.
 
@@ -92,8 +89,8 @@ def evaluate_scores(
         label: (N,), 1 for correct, 0 for incorrect or a quality in [0, 1], NaN where a record has none.
         cluster: (N,) number of the question of each record; by default each is its own. Resamples, p-values and the
             folds of the calibration go by question.
-        response: (N,) number of each record's response, of records that are spans: those of one stand in the order of
-            the text. None where a record is a whole response.
+        response: (N,) number of each record's response, of records that are spans: those of one stand together, in the
+            order of the text. None where a record is a whole response.
         length: (N,) tokens of each record, NaN where that is not known; None for no metrics at fixed length.
         probabilities: the scores that are probabilities of being correct as they are, and are not calibrated.
         baselines: scores that all others are compared with; those that no record has are left out.
@@ -102,10 +99,10 @@ def evaluate_scores(
     """
     label = np.asarray(label, dtype=np.float64)
     labelled = np.isfinite(label)
-    question = np.arange(len(label)) if cluster is None else np.asarray(cluster)
+    question = (np.arange(len(label)) if cluster is None else np.asarray(cluster))[labelled]
     stratum = None if length is None else length_strata(np.asarray(length, dtype=np.float64)[labelled])
-    questions = len(np.unique(question[labelled]))
-    run = _Run(label[labelled], question[labelled], stratum, bootstrap if questions > 1 else 0, seed)
+    questions = len(np.unique(question))
+    run = _Run(label[labelled], question, stratum, bootstrap if questions > 1 else 0, seed)
     scores = {}
     for name, values in confidences.items():
         confidence = np.asarray(values, dtype=np.float64)
@@ -113,27 +110,27 @@ def evaluate_scores(
         if response is not None:
             scores[name] |= {metric: of[labelled] for metric, of in _of_spans(label, confidence, response).items()}
     # Resamples of few correct or incorrect labels are too alike to tell scores apart
-    fewest = min(len(np.unique(run.cluster[run.label == value])) for value in (0, 1))
+    fewest = min(len(np.unique(question[run.label == value])) for value in (0, 1))
+    is_binary = bool(np.isin(run.label, (0, 1)).all())
     few = f"fewer than {FEWEST} questions have a correct response, or an incorrect one"
     return Evaluation(
         records=len(run.label),
         questions=questions,
         unlabelled=int((~labelled).sum()),
         accuracy=Estimate(float(run.label.mean()) if len(run.label) else None),
-        is_binary=_is_binary(run.label),
+        is_binary=is_binary,
         scores=run.results(scores, baselines),
-        undecided=few if _is_binary(run.label) and fewest < FEWEST else None,
+        undecided=few if is_binary and fewest < FEWEST else None,
     )
 
 
 def _of_spans(label: Floats, confidence: Floats, response: ArrayLike) -> dict[str, Floats]:
     """Return (N,) metrics of spans within their responses: at the first labelled one of each, NaN at the others."""
-    metrics = [metric for metric in METRICS.values() if metric.kind == "spans"]
-    found = {metric.name: np.full(len(label), np.nan) for metric in metrics}
-    for row in rows_of(response):
+    found = {name: np.full(len(label), np.nan) for name, metric in METRICS.items() if metric.kind == "spans"}
+    for row in np.split(np.arange(len(label)), np.flatnonzero(np.diff(response)) + 1):
         if len(known := row[np.isfinite(label[row])]):
-            for metric in metrics:
-                found[metric.name][known[0]] = metric.of(label[row], confidence[row])
+            for name, values in found.items():
+                values[known[0]] = METRICS[name].of(label[row], confidence[row])
     return found
 
 
@@ -144,19 +141,11 @@ metric the losses whose mean it is."""
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """The labelled records of one run.
+    """The labelled records of one run; see ``evaluate_scores`` and ``length_strata``."""
 
-    Attributes:
-        label: (N,), in [0, 1].
-        cluster: (N,) number of the question of each.
-        stratum: (N,) number of the stratum of the lengths that each is in, -1 for none; None for no strata.
-        resamples: how many; 0 of a single question.
-        seed: of these, and of folds.
-    """
-
-    label: Floats
-    cluster: NDArray[np.generic]
-    stratum: Indices | None
+    label: Floats  # (N,)
+    cluster: NDArray[np.generic]  # (N,)
+    stratum: Indices | None  # (N,)
     resamples: int
     seed: int
 
@@ -177,7 +166,7 @@ class _Run:
 
     def results(self, scores: Mapping[str, _Columns], baselines: Sequence[str]) -> dict[str, ScoreResult]:
         """Return what each score achieves, and how far it is above each baseline on the records that have both."""
-        figures = self._figures(scores)
+        figures = dict(zip(scores, self._figures(list(scores.values())), strict=True))
         results = {}
         for name, score in scores.items():
             metrics = {
@@ -185,15 +174,15 @@ class _Run:
                 for metric, values in figures[name].items()
             }
             differences = {}
-            for other in baselines:
-                if other != name and other in scores and self.resamples:
-                    ours, theirs = figures[name], figures[other]
-                    if (np.isnan(score["confidence"]) != np.isnan(scores[other]["confidence"])).any():
-                        both = {"ours": _beside(score, scores[other]), "theirs": _beside(scores[other], score)}
-                        ours, theirs = self._figures(both).values()
-                    differences[other] = _differences(ours, theirs)
-            count = int(np.isfinite(score["confidence"]).sum())
-            results[name] = ScoreResult(count, len(self.label) - count, metrics, differences)
+            for other in baselines if self.resamples else ():
+                if other != name and other in scores:
+                    pair, (ours, theirs) = (score, scores[other]), (figures[name], figures[other])
+                    if np.logical_xor(*(np.isnan(of["confidence"]) for of in pair)).any():
+                        ours, theirs = self._figures([_beside(*pair), _beside(*reversed(pair))])
+                    gaps = {metric: ours[metric] - theirs[metric] for metric in ours if metric in theirs}
+                    found = {metric: Estimate.resampled(gap, is_difference=True) for metric, gap in gaps.items()}
+                    differences[other] = {metric: gap for metric, gap in found.items() if gap.p is not None}
+            results[name] = ScoreResult(int(np.isfinite(score["confidence"]).sum()), metrics, differences)
         return results
 
     def _why_undefined(self, metric: Metric, score: _Columns) -> str:
@@ -208,28 +197,27 @@ class _Run:
             return "no response has an incorrect span beside another one"
         if (label == label[0]).all():
             return f"all {len(label)} records have the label {label[0]:g}"
-        if not _is_binary(label):
+        if not np.isin(label, (0, 1)).all():
             return "labels are graded, not correct or incorrect"
         if self.stratum is not None and (self.stratum[held] < 0).all():
             return "no record tells its length (neg_length)"
         return "no two records of similar length are correct and incorrect"
 
-    def _figures(self, scores: Mapping[str, _Columns]) -> dict[str, dict[str, Floats]]:
-        """Return what each score has in each metric, in the order of ``METRICS``.
+    def _figures(self, scores: Sequence[_Columns]) -> list[dict[str, Floats]]:
+        """Return (1 + R,) values of each score in each metric, in the order of ``METRICS``.
 
-        Returns:
-            (1 + R,) values: that of all records, NaN where it is not defined, and those of resamples, the same for all
-            scores, which draw whole questions with replacement; none of a metric without an interval.
+        They are of all records, NaN where a metric is not defined, and of resamples of whole questions, the same for
+        all scores; none of these without an interval.
         """
         ones = np.ones((1, len(self.label)))
-        found = {name: self._metrics(score, None)(ones) for name, score in scores.items()}
-        merged = {name: self._metrics(score, MOST_GROUPS) for name, score in scores.items()}
+        found = [self._metrics(score, None)(ones) for score in scores]
+        merged = [self._metrics(score, MOST_GROUPS) for score in scores]
         weights = draws(self.cluster, self.resamples, self.seed) if self.resamples else ()
-        drawn = [{name: of(weight) for name, of in merged.items()} for weight in itertools.chain([ones], weights)]
-        for name, figures in found.items():
+        drawn = [[of(weight) for of in merged] for weight in itertools.chain([ones], weights)]
+        for figures, chunks in zip(found, zip(*drawn, strict=True), strict=True):
             for metric, value in figures.items():
                 if METRICS[metric].has_interval:
-                    first, *others = (of_scores[name][metric] for of_scores in drawn)
+                    first, *others = (chunk[metric] for chunk in chunks)
                     figures[metric] = np.concatenate([value, *(other + (value - first) for other in others)])
         return found
 
@@ -245,7 +233,7 @@ class _Run:
                 if name in score:
                     known = ~np.isnan(score[name])
                     found[name] = ratio(weight @ np.where(known, score[name], 0.0), weight @ known)
-                elif metric.kind == "ranking" and (self.stratum is not None or not metric.by_length):
+                elif metric.kind == "ranking" or (metric.kind == "at_length" and self.stratum is not None):
                     is_defined = len(labels) if metric.graded else np.array_equal(labels, (0.0, 1.0))
                     found[name] = metric.of(sums) if is_defined else np.full(len(weight), np.nan)
             return found
@@ -256,14 +244,3 @@ class _Run:
 def _beside(score: _Columns, other: _Columns) -> _Columns:
     """Return the records by a score that another one has, too."""
     return {name: np.where(np.isnan(other[name]), np.nan, of) for name, of in score.items() if name in other}
-
-
-def _differences(ours: Mapping[str, Floats], theirs: Mapping[str, Floats]) -> dict[str, Estimate]:
-    """Return how far one score is above another in every metric that both have; values are as in ``_figures``."""
-    both = [metric for metric in ours if metric in theirs]
-    found = {metric: Estimate.resampled(ours[metric] - theirs[metric], is_difference=True) for metric in both}
-    return {metric: difference for metric, difference in found.items() if difference.p is not None}
-
-
-def _is_binary(label: Floats) -> bool:
-    return bool(np.isin(label, (0.0, 1.0)).all())

@@ -65,7 +65,10 @@ def ranking(
     tables: list[Any] = []  # (N, G) each: of each order the records in the groups, and their labels
     for values, chosen in orders:
         rows = np.flatnonzero(chosen)
-        group = _groups(-values[rows], most_groups)
+        found, group, count = np.unique(-values[rows], return_inverse=True, return_counts=True)
+        if most_groups is not None and len(found) > most_groups:
+            merged = (count.cumsum() - count) * most_groups // len(rows)
+            group = np.unique(merged, return_inverse=True)[1][group]
         shape = (len(label), int(group.max(initial=-1)) + 1)
         tables += [csr_array((of, (rows, group)), shape=shape) for of in (np.ones(len(rows)), label[rows])]
     table, ends = hstack(tables, format="csr"), np.cumsum([one.shape[1] for one in tables])[:-1]
@@ -76,15 +79,6 @@ def ranking(
         return Sums(size, right, perfect, strata)
 
     return sums
-
-
-def _groups(values: Floats, most: int | None) -> Indices:
-    """Return (N,) the rank of each value's group from 0 on, neighbours merged where there are more than ``most``."""
-    found, group, count = np.unique(values, return_inverse=True, return_counts=True)
-    if most is not None and len(found) > most:
-        merged = (count.cumsum() - count) * most // len(values)
-        group = np.unique(merged, return_inverse=True)[1][group]
-    return np.asarray(group, dtype=np.intp)
 
 
 def pairs_won(sums: Sums) -> Floats:
@@ -163,9 +157,8 @@ def within(label: Floats, confidence: Floats) -> float:
     """
     known = np.isfinite(confidence)
     wrong, right = confidence[(label == 0) & known][:, None], confidence[(label == 1) & known]
-    pairs = len(wrong) * len(right)
-    below = (wrong < right).sum() + 0.5 * (wrong == right).sum()
-    return float(below / pairs) if pairs else math.nan
+    below = (wrong < right) + 0.5 * (wrong == right)
+    return float(below.mean()) if below.size else math.nan
 
 
 def hit(label: Floats, confidence: Floats, most: int) -> float:
@@ -190,12 +183,9 @@ def length_strata(length: Floats) -> Indices:
         length: (N,), NaN where it is not known: such a record is in no stratum, -1.
     """
     known = np.isfinite(length)
-    found = np.full(len(length), -1, dtype=np.intp)
-    if known.any():
-        ordered = np.sort(length[known])
-        ends = -(-np.arange(1, LENGTH_STRATA) * len(ordered) // LENGTH_STRATA)  # ⌈s · N / strata⌉ records to each bound
-        found[known] = np.searchsorted(ordered[ends - 1], length[known])
-    return found
+    shares = np.arange(1, LENGTH_STRATA) / LENGTH_STRATA
+    bounds = np.quantile(length[known], shares, method="inverted_cdf") if known.any() else ()
+    return np.where(known, np.searchsorted(bounds, length), -1)
 
 
 def draws(cluster: NDArray[np.generic], resamples: int, seed: int) -> Iterator[Floats]:
@@ -204,10 +194,8 @@ def draws(cluster: NDArray[np.generic], resamples: int, seed: int) -> Iterator[F
     number = np.unique(cluster, return_inverse=True)[1]
     units, rows = int(number.max()) + 1, max(1, min(resamples, _CHUNK_NUMBERS // len(number)))
     for start in range(0, resamples, rows):
-        weight = np.empty((min(rows, resamples - start), len(number)))
-        for row in weight:
-            row[:] = np.bincount(generator.integers(0, units, units, dtype=np.int32), minlength=units)[number]
-        yield weight
+        drawn = generator.integers(0, units, (min(rows, resamples - start), units), dtype=np.int32)
+        yield np.array([np.bincount(row, minlength=units)[number] for row in drawn], dtype=np.float64)
 
 
 def ratio(top: Floats, bottom: Floats, otherwise: float = np.nan) -> Floats:

@@ -12,12 +12,10 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from tokur_cli.metrics.estimate import Estimate
-from tokur_cli.selection.voting import Keep, Method, Rule, choose, majority_accuracy
-
-VOTES: tuple[Method, ...] = ("maj", "wbon")
+from tokur_cli.metrics.ranking import Floats, Indices
+from tokur_cli.selection.voting import Keep, Rule, choose, majority_accuracy
 
 
 class Scaling:
@@ -40,39 +38,39 @@ class Scaling:
 
     def __init__(self, sizes: Sequence[int], *, repeats: int = 10, keep: Keep, seed: int = 0) -> None:
         self._sizes, self._repeats, self._seed = sizes, repeats, seed
-        self._rules = [Rule(method, keep) for method in VOTES]
+        self._rules = Rule("maj", keep), Rule("wbon", keep)
         self.accuracies: dict[tuple[str | None, str], dict[int, list[float]]] = {}
         self.questions = self.unlabelled = self.fewest = 0
 
     def add(
-        self, question: ArrayLike, classes: Sequence[Hashable], correct: ArrayLike, confidences: Mapping[str, ArrayLike]
+        self, samples: Sequence[Indices], classes: Sequence[Hashable], correct: Floats, scores: Mapping[str, Floats]
     ) -> None:
         """Take in a run of R responses.
 
         Args:
-            question: (R,) which question each belongs to; a question's responses in order of their sample.
+            samples: of each question the places of its responses among all R, in order of their sample.
             classes: (R,) the answer's class among those of its question; None for no answer.
             correct: (R,) 1 or 0, NaN where that is not known.
-            confidences: for each score (R,), not finite where a response has none.
+            scores: for each (R,) confidences, not finite where a response has none.
         """
-        label, every = np.asarray(correct, dtype=np.float64), rows_of(question)
-        rows = [row for row in every if not np.isnan(label[row]).any()]
-        self.questions, self.unlabelled = self.questions + len(rows), self.unlabelled + len(every) - len(rows)
-        if not rows:
-            return
-        width, fewest = max(map(len, every)), min(map(len, rows))
+        rows = [row for row in samples if not np.isnan(correct[row]).any()]
+        self.questions, self.unlabelled = self.questions + len(rows), self.unlabelled + len(samples) - len(rows)
+        width, fewest = max(map(len, samples)), min(map(len, rows))
         self.fewest = min(self.fewest or fewest, fewest)
-        right, scores = label.tolist(), {name: _known(values) for name, values in confidences.items()}
+        confidences = {
+            name: [value if math.isfinite(value) else None for value in values.tolist()]
+            for name, values in scores.items()
+        }
         for size, repeat in itertools.product(self._sizes, range(self._repeats)):
             chances = np.random.default_rng((self._seed, size, repeat)).random((len(rows), width))
             of_draw: dict[tuple[str | None, str], list[float | None]] = {}
             for row, chance in zip(rows, chances, strict=True):
-                places = np.sort(row[np.argsort(chance[: len(row)])[:size]]).tolist()
-                labels, those = [classes[place] for place in places], [right[place] for place in places]
+                places = row[np.sort(np.argsort(chance[: len(row)])[:size])].tolist()
+                labels, those = [classes[place] for place in places], correct[places].tolist()
                 of_draw.setdefault((None, "pass@1"), []).append(math.fsum(those) / len(those))
                 of_draw.setdefault((None, "pass@n"), []).append(max(those))
                 of_draw.setdefault((None, "majority"), []).append(majority_accuracy(labels, those))
-                for (name, values), rule in itertools.product(scores.items(), self._rules):
+                for (name, values), rule in itertools.product(confidences.items(), self._rules):
                     choice = choose([values[place] for place in places], labels, rule)
                     of_draw.setdefault((name, rule.method), []).append(None if choice is None else those[choice.chosen])
             for way, found in of_draw.items():
@@ -83,16 +81,3 @@ class Scaling:
     def point(self, score: str | None, method: str, size: int) -> Estimate:
         """Return the mean accuracy among N = ``size`` responses, undefined where nothing was chosen."""
         return Estimate.mean(self.accuracies.get((score, method), {}).get(size, ()))
-
-
-def rows_of(question: ArrayLike) -> list[NDArray[np.intp]]:
-    """Return the places of the records of each question, or of each response, in order; these by their numbers."""
-    numbers = np.asarray(question)
-    order = np.argsort(numbers, kind="stable")
-    starts = np.flatnonzero(np.diff(numbers[order])) + 1
-    return np.split(order, starts) if len(order) else []
-
-
-def _known(values: ArrayLike) -> list[float | None]:
-    """Return confidences, None where there is none."""
-    return [value if math.isfinite(value) else None for value in np.asarray(values, dtype=np.float64).tolist()]

@@ -103,14 +103,14 @@ def _votes(
             label, question = np.array(run.label), np.array(run.question)
             if np.isin(question, question[np.isnan(label)]).all():
                 raise TokurError(f"--scaling: in {run.name} every question has a response without a label")
-            samples = samples_of(run)
-            order = np.concatenate(samples)
-            classes = [each for places in samples for each in classes_of(run, places, equivalence)]
-            confidences = {name: run.confidence(name)[order] for name in names}
-            curves.add(question[order], classes, label[order], confidences)
-            length, most = np.array(run.length)[order], max(options.sizes)
+            samples, classes = samples_of(run), np.empty(len(label), dtype=object)
+            for places in samples:
+                classes[places] = classes_of(run, places, equivalence)
+            answers, length, most = classes.tolist(), np.array(run.length), max(options.sizes)
+            curves.add(samples, answers, label, {name: run.confidence(name) for name in names})
             how = {"repeats": options.repeats, "resamples": options.bootstrap, "seed": options.seed}
-            stopped.append(stopping(question[order], classes, label[order], length, most, options.levels, **how))
+            levels = options.levels
+            stopped.append({one: stopping(samples, answers, label, length, most, one, **how) for one in levels})
     return curves, {level: over_runs([of_run[level] for of_run in stopped]) for level in options.levels}
 
 
@@ -137,7 +137,8 @@ def as_rows(results: Results) -> list[dict[str, Any]]:
         leads = leading(is_binary=evaluation.is_binary).name
         for name, score in evaluation.scores.items():
             method = {"method": results.methods[name]} if name in results.methods else {}
-            row = {"score": name, **method, **common, "records": score.records, "missing": score.missing}
+            missing = evaluation.records - score.records
+            row = {"score": name, **method, **common, "records": score.records, "missing": missing}
             row |= {metric: estimate.as_json() for metric, estimate in score.metrics.items()}
             if found := verdicts(evaluation, name):
                 row["verdicts"] = {

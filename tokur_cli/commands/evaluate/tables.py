@@ -61,10 +61,9 @@ def left_out(results: Results) -> list[str]:
     lines = [f"skipped {_count(outcomes[name], noun)} {why}" for name, why in UNLABELLED.items() if outcomes[name]]
     missing: dict[int, list[str]] = {}
     for name, score in results.overall.scores.items():
-        if score.missing:
-            missing.setdefault(score.missing, []).append(name)
+        missing.setdefault(results.overall.records - score.records, []).append(name)
     return lines + [
-        f"skipped for {', '.join(names)}: {_count(count, noun)} without it" for count, names in missing.items()
+        f"skipped for {', '.join(names)}: {_count(count, noun)} without it" for count, names in missing.items() if count
     ]
 
 
