@@ -95,15 +95,11 @@ def test_scaling_spreads_over_draws_that_the_seed_fixes_and_all_scores_see():
         found = scaling(question, answer, right, scores, [4, 16], repeats=5, seed=seed, keep=Keep(Fraction(1, 10)))
         return [found.point("s", "maj", size) for size in (4, 16)]
 
-    (four, every), again, (other, _) = (
-        points(0, s=confidence),
-        points(0, a=-confidence, s=confidence),
-        points(1, s=confidence),
-    )
-    assert again == [four, every]
+    four, every = points(0, s=confidence)
+    assert points(0, a=-confidence, s=confidence) == [four, every]
     assert four.std == pytest.approx(statistics.stdev(four.values))
     assert every.std == 0
-    assert four.values != other.values
+    assert four.values != points(1, s=confidence)[0].values
 
 
 def test_scaling_draws_without_replacement_and_fairly():
@@ -144,7 +140,7 @@ def bound(votes):
 
 @pytest.mark.parametrize("votes", [[4], [3, 1], [10, 9], [40, 2, 2, 1], [5, 5, 5]])
 def test_posterior_of_leader_is_a_union_bound_over_the_others_and_one_unseen(votes):
-    assert posterior_of_leader(votes) == pytest.approx(bound(votes))
+    assert posterior_of_leader(*votes) == pytest.approx(bound(votes))
 
 
 def test_stopping_of_equal_answers_is_as_soon_as_may_be():

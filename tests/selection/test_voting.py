@@ -67,12 +67,8 @@ def test_choose_bon_passes_over_a_response_without_an_answer():
 
 
 def test_choose_ranks_equals_in_the_middle_and_keeps_unscored_responses_up_to_the_minimum():
-    assert choose([3.0, 2.0, 2.0, 1.0], [0, 1, 2, 3], Rule("wbon", weight="rank")).weights == {
-        0: 4,
-        1: 2.5,
-        2: 2.5,
-        3: 1,
-    }
+    rule = Rule("wbon", weight="rank")
+    assert choose([3.0, 2.0, 2.0, 1.0], [0, 1, 2, 3], rule).weights == {0: 4, 1: 2.5, 2: 2.5, 3: 1}
     for minimum, kept in ((2, [0, 1, 2]), (4, [0, 1, 2, 3])):
         choice = choose([3.0, 2.0, 1.0, None, None], [0, 1, 2, 3, 3], Rule("maj", Keep(Fraction(9, 10), minimum)))
         assert list(choice.weights) == kept

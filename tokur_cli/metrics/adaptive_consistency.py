@@ -19,7 +19,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from statistics import mode
 
 import numpy as np
@@ -32,7 +33,8 @@ FEWEST = 4
 """Responses that are always drawn, where a question has so many."""
 
 
-def posterior_of_leader(votes: Iterable[int]) -> float:
+@lru_cache(maxsize=1 << 16)
+def posterior_of_leader(*votes: int) -> float:
     """Return how probably the answer with the most votes is the most frequent one, at the least; see above.
 
     Args:
@@ -60,7 +62,7 @@ def fewest_settled(labels: Sequence[Hashable], level: float, most: int) -> int:
     for count, label in enumerate(drawn, start=1):
         if label is not None:
             votes[label] += 1
-        if count >= FEWEST and votes and posterior_of_leader(votes.values()) >= level:
+        if count >= FEWEST and votes and posterior_of_leader(*sorted(votes.values())) >= level:
             return count
     return len(drawn) + 1
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tokur_cli.metrics.ranking import Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A metric, or how far it is above the same metric of the baseline.
 
     Attributes:
@@ -68,7 +66,7 @@ class Estimate:
 
     def as_json(self) -> dict[str, Any]:
         """Return what is known, by name."""
-        return {name: value for name, value in asdict(self).items() if name == "value" or value not in (None, ())}
+        return {name: value for name, value in self._asdict().items() if name == "value" or value not in (None, ())}
 
 
 def over_runs(runs: Sequence[Any]) -> Any:
@@ -78,8 +76,8 @@ def over_runs(runs: Sequence[Any]) -> Any:
     all, and what is said in words of a single run is not said of several.
 
     Args:
-        runs: all of one kind: an estimate, a count, a flag, words, or a mapping or dataclass of these; a key that some
-            runs lack is of the others.
+        runs: all of one kind: an estimate, a count, a flag, words, or a mapping or named tuple of these; a key that
+            some runs lack is of the others.
     """
     first = runs[0]
     if len(runs) == 1:
@@ -96,4 +94,4 @@ def over_runs(runs: Sequence[Any]) -> Any:
         return {name: over_runs([run[name] for run in runs if name in run]) for name in names}
     if first is None or isinstance(first, str):
         return None
-    return replace(first, **over_runs([vars(run) for run in runs]))
+    return first._replace(**over_runs([run._asdict() for run in runs]))

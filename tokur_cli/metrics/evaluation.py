@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,8 +30,7 @@ Of two scores that rank alike, one is called better or worse in 67 % of sets of 
 28 % with two and in 10 % with five."""
 
 
-@dataclass(frozen=True)
-class ScoreResult:
+class ScoreResult(NamedTuple):
     """What one score achieves, in one run or over several.
 
     Attributes:
@@ -45,8 +44,7 @@ class ScoreResult:
     differences: dict[str, dict[str, Estimate]]
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """What every score achieves on a set of records, in one run or over several.
 
     Attributes:
@@ -139,8 +137,7 @@ _Columns = dict[str, Floats]
 metric the losses whose mean it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     """The labelled records of one run; see ``evaluate_scores`` and ``length_strata``."""
 
     label: Floats  # (N,)

@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tokur_cli.records.errors import TokurError
@@ -48,7 +48,7 @@ class Candidate:
     awaits: Literal["comparison", "tests"] | None = "comparison"
     sample: int | None = None
     id: str | None = None
-    offset: int = 0
+    offset: int = field(init=False)
     certified: float | None = None
 
 

@@ -41,10 +41,10 @@ class SelectionAccuracy:
             chosen: the index of the chosen response; None where there is none.
             answers: whether the choice is an answer, and certain enough to be given.
         """
-        known = [float(each) for each in correct if each is not None]
-        if len(known) < len(correct):
+        if None in correct:
             self._unlabelled += 1
             return
+        known = [float(each) for each in correct if each is not None]
         of_choice = known[chosen] if answers and chosen is not None else 0.0
         first = math.fsum(known) / len(known)
         self._figures.append((of_choice, majority_accuracy(labels, known), first, max(known), answers))

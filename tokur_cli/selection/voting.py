@@ -31,16 +31,14 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Method = Literal["maj", "wbon", "bon"]
 Weight = Literal["exp", "rank"]
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(NamedTuple):
     """How many of the most confident responses are kept.
 
     Attributes:
@@ -56,8 +54,7 @@ class Keep:
         return min(count, max(math.ceil(self.fraction * count), self.minimum))
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """How a choice is made.
 
     Attributes:
@@ -76,8 +73,7 @@ class Rule:
         return self.method != "maj" or self.keep.fraction < 1
 
 
-@dataclass(frozen=True, slots=True)
-class ClassVotes:
+class ClassVotes(NamedTuple):
     """What one class of equal answers got.
 
     Attributes:
@@ -93,8 +89,7 @@ class ClassVotes:
     best: int
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """The outcome for one question; responses are given by their index.
 
     Attributes:

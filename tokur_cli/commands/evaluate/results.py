@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ def _evaluate(
             bootstrap=options.bootstrap,
             seed=options.seed,
         )
-        found.append(replace(evaluation, scores={name: evaluation.scores[name] for name in names}))
+        found.append(evaluation._replace(scores={name: evaluation.scores[name] for name in names}))
     together: Evaluation = over_runs(found or [evaluate_scores({}, ())])
     return together
 
