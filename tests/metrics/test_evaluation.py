@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from tokur_cli.metrics import evaluation
+from tokur_cli.metrics import evaluation, ranking
 from tokur_cli.metrics.estimate import Estimate, over_runs
 from tokur_cli.metrics.evaluation import evaluate_scores
 from tokur_cli.metrics.ranking import acc_of, auroc, length_strata, ranked
@@ -39,7 +39,8 @@ def test_intervals_cover_the_truth_at_their_nominal_rate():
         assert abs(count / simulations - 0.95) < error, metric
 
 
-def test_intervals_are_those_of_each_metric_computed_of_each_resample():
+def test_intervals_are_those_of_each_metric_computed_of_each_resample(monkeypatch):
+    monkeypatch.setattr(ranking, "_CHUNK_NUMBERS", 120)  # three resamples at a time
     generator = np.random.default_rng(3)
     confidence, label = _records(generator, 40, 1.0)
     confidence = confidence.round(1)
@@ -85,6 +86,7 @@ def test_p_values_by_hand(differences, p):
 
 def test_equal_values_have_no_deviation_whatever_the_rounding():
     assert Estimate.mean([value / 10 for value in (1, 1.0, np.float64(1))]).std == 0.0
+    assert Estimate.mean([0.1]) == Estimate(0.1, values=(0.1,))
 
 
 @pytest.mark.parametrize("rare", [0.0, 1.0])
@@ -149,6 +151,7 @@ def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():
     assert baseline.differences["good"]["auroc"].value == pytest.approx(-gap.value)
     assert gap.value == pytest.approx(auroc(good[50:], label[50:]) - auroc(poor[50:], label[50:]))
     assert gap.low < gap.value < gap.high
+    assert (gap.verdict, baseline.differences["good"]["auroc"].verdict) == ("better than", "worse than")
     assert gap.p < 0.05
     assert better.differences["poor"]["aurc"].value < 0
 

@@ -64,6 +64,11 @@ def test_one_class_gives_nan():
     assert np.isnan(prr([1, 2, 3], [0, 0, 0]))
 
 
+def test_neighbours_are_merged_into_groups_of_about_equal_size():
+    confidence = np.array([3.0, 3, 3, 3, 2, 1, 0, 0])
+    assert ranking(confidence, confidence / 3, most_groups=3)(np.ones((1, 8))).size.tolist() == [[4, 2, 2]]
+
+
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0.0, 0.25, 1.0])), min_size=1, max_size=6))
 def test_ties_count_as_the_mean_over_all_orders(rows):

@@ -1,5 +1,6 @@
 """A calibration applied: scikit-learn's probabilities by a formula, files that are refused, other settings too."""
 
+import hashlib
 import json
 import math
 from dataclasses import replace
@@ -60,13 +61,15 @@ def test_a_file_is_read_as_it_was_written(calibration, tmp_path):
     path = tmp_path / "calibration.json"
     path.write_text(calibration.as_json(), encoding="utf-8")
     assert read_calibration(str(path)) == calibration
-    assert read_calibration(str(path)).digest == calibration.digest
+    assert read_calibration(str(path)).digest == hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        replace(calibration, cross_validation={"brier": math.nan}).as_json()
 
 
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("scores", ["eu", "no"], "it takes no, which this tokur does not compute"),
+        ("scores", ["eu", "no", "nor"], "it takes no, which this tokur does not compute"),
         ("scores", ["eu"], "it needs a weight a score and an intercept, or the points of a single score"),
         ("weights", None, "it needs a weight a score"),
         ("schema", 2, "has schema 2, and this tokur .* reads up to 1: update tokur"),

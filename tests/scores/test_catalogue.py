@@ -64,15 +64,13 @@ def test_a_sample_has_its_own_degree_and_eccentricity():
     assert {one["inside"] for one in found} == {compute_scores(scores, TOKENS)["inside"]}
 
 
-def test_a_set_of_one_text_has_no_score():
+def test_a_set_of_one_text_has_no_score_and_one_of_two_has():
     names = ("inside", "semantic_entropy", "sar", "u_ecc", "u_deg")
     scores = choose_scores(",".join(names))
-    alone = {
-        name: values[:1, :1] if name == "set_similarity" else values[:1]
-        for name, values in TOKENS.items()
-        if name.startswith("set_")
-    }
-    assert all(math.isnan(value) for value in compute_scores(scores, alone).values())
+    given = {name: values for name, values in TOKENS.items() if name.startswith("set_")}
+    for count in (1, 2):
+        few = {name: values[(slice(count),) * (1 + (name == "set_similarity"))] for name, values in given.items()}
+        assert all(math.isfinite(value) == (count == 2) for value in compute_scores(scores, few).values())
 
 
 @pytest.mark.parametrize(
@@ -125,7 +123,9 @@ def test_a_score_of_one_quantity_is_spoken_for_by_its_aggregate():
 
 def test_scores_are_chosen_in_the_catalogues_order():
     assert [score.name for score in choose_scores("ll, eu")] == ["eu", "ll"]
-    assert not CATALOGUE["ll_min"].default
+    aside = BEYOND | {"ll_min", "margin"} | {f"eu_{how}{of}" for how in ("kl", "fisher") for of in ("", "_mean")}
+    assert {name for name, score in CATALOGUE.items() if not score.default} == aside
+    assert [CATALOGUE[name].cost for name in ("eu_mean", "ll")] == ["M passes", "nothing"]
     assert choose_scores("all") == list(CATALOGUE.values())
     assert choose_scores(None) == choose_scores("default") == [score for score in CATALOGUE.values() if score.default]
     assert [score.name for score in choose_scores("p_true, default")] == [

@@ -21,9 +21,11 @@ def test_summary_has_choice_majority_and_oracle_and_leaves_out_what_has_no_label
 
 def test_summary_of_choices_that_may_abstain_has_their_coverage():
     accuracy = SelectionAccuracy(abstains=True)
-    accuracy.add([True], [0], 0)
     accuracy.add([True], [0], 0, answers=False)
-    assert accuracy.summary() == "coverage 50.00%, accuracy of what is answered 100.00% (2 questions)"
+    assert accuracy.summary() == "coverage 0.00%, accuracy of what is answered unknown (1 question)"
+    for right in (True, False, False):
+        accuracy.add([right], [0], 0)
+    assert accuracy.summary() == "coverage 75.00%, accuracy of what is answered 33.33% (4 questions)"
     assert SelectionAccuracy().summary() is None
 
 
@@ -51,16 +53,17 @@ def looked_at(rule, *questions):
 )
 def test_input_warnings_count_duplicates_responses_without_the_score_and_other_numbers_of_them(rule, outcomes):
     odd = (
+        (responses(3.0, of=None), responses(1, 2)),
         (responses(1.0, None), []),
         (responses(None, None), responses(1.0)),
-        (responses(3.0, of=None), responses(1, 2)),
+        (responses(1.0), []),
     )
     assert looked_at(rule, *odd) == [
         "1 record without an id: grouped by prompt",
-        "3 duplicates of (id, sample) left out (first b: sample 0): records of several runs need different ids or "
+        "3 duplicates of (id, sample) left out (first a: sample 0): records of several runs need different ids or "
         "samples",
-        "2 questions with 2 responses, 1 with another number (1 to 2)",
-        *(f"{count} of 5 responses without a finite eu: they {outcome}" for outcome, count in outcomes.items()),
+        "2 questions with 2 responses, 2 with another number (1 to 2)",
+        *(f"{count} of 6 responses without a finite eu: they {outcome}" for outcome, count in outcomes.items()),
     ]
 
 
