@@ -14,12 +14,14 @@ from tokur_cli.records.record import Record
 from tokur_cli.selection import gathering as module
 from tokur_cli.selection.gathering import Candidate, QuestionStore, without_duplicates
 
+UNJUDGED = False, False, None, "comparison"
+
 
 def gather(*lines, whole=False):
     gathering, questions = QuestionStore(whole=whole), Questions()
     for line in lines:
         record = Record.parse(line if isinstance(line, bytes) else json.dumps(line).encode(), "in.jsonl", 1)
-        gathering.add(questions.of(record), record, Candidate(record.get("response"), None))
+        gathering.add(questions.of(record), record, Candidate(record.get("response"), None, *UNJUDGED))
     return gathering
 
 
@@ -76,4 +78,4 @@ def test_store_on_a_full_disk_says_what_to_do(monkeypatch):
         monkeypatch.setattr(gathering._text, "write", refuse)
         record = Record.parse(b'{"id": "q"}', None, None)
         with pytest.raises(TokurError, match=r"No space left.*TMPDIR.*--grouped"):
-            gathering.add(Questions().of(record), record, Candidate("2", None))
+            gathering.add(Questions().of(record), record, Candidate("2", None, *UNJUDGED))

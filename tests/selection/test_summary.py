@@ -30,7 +30,7 @@ def test_summary_of_choices_that_may_abstain_has_their_coverage():
 
 
 def responses(*confidences, of="q"):
-    return [Candidate("7", confidence, sample=sample, id=of) for sample, confidence in enumerate(confidences)]
+    return [Candidate("7", one, False, False, None, None, sample, of) for sample, one in enumerate(confidences)]
 
 
 def looked_at(rule, *questions):

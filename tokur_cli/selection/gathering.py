@@ -42,10 +42,10 @@ class Candidate:
 
     answer: str | None
     confidence: float | None
-    is_unmarked: bool = False
-    is_code: bool = False
-    correct: bool | None = None
-    awaits: Literal["comparison", "tests"] | None = "comparison"
+    is_unmarked: bool
+    is_code: bool
+    correct: bool | None
+    awaits: Literal["comparison", "tests"] | None
     sample: int | None = None
     id: str | None = None
     offset: int = field(init=False)
