@@ -101,9 +101,9 @@ def test_probabilities_come_from_what_was_fitted_on_other_questions():
 
 
 def test_hand_worked_calibration_error():
-    probability, label = np.array([0.1, 0.15, 0.9, 1.0]), np.array([0, 1, 1, 1])
-    # two bins of four: mean 0.125 against 0.5, and 0.95 against 1
-    assert ece_terms(probability, label, bins=4).mean() == pytest.approx((2 * 0.375 + 2 * 0.05) / 4)
+    probability, label = np.array([0.1, 0.15, 0.9, 1.0]), np.array([0, 1, 1, 0])
+    # two bins of four: mean 0.125 against 0.5, and 0.95 against 0.5
+    assert ece_terms(probability, label, bins=4).mean() == pytest.approx((2 * 0.375 + 2 * 0.45) / 4)
 
 
 def test_folds_share_out_the_labels():
