@@ -62,7 +62,7 @@ def test_extract_answer_goes_by_the_documented_precedence(response, answer, rule
             "C",
             ["I would pick option C, since A is too big.", "I think it's C because A and B are wrong.", "Not A but C"],
         ),
-        ("C", ["The best fit is (C).", "C. Because B is not valid", "Option C or option D? I take option c"]),
+        ("C", ["The best fit is (C).", "C. Because B is not valid", "Option C or option D? I take option C"]),
     ],
 )
 def test_extract_answer_reads_what_people_write(reference, responses):

@@ -165,7 +165,7 @@ class _Selection:
         self.gathering.add(question, record, response)
 
     def _score(self, record: Record, name: str) -> float | None:
-        return record.number(f'"tokur.scores.{name}"', record.computed("scores").get(name))
+        return record.number(f'"tokur.scores.{name}"', record.scores.get(name))
 
     def finish(self) -> None:
         """Choose for the gathered questions, and write."""

@@ -95,7 +95,8 @@ class Record:
         try:
             value.encode("utf-8")
         except UnicodeEncodeError as error:  # a lone surrogate
-            raise self.error(f'"{what}" holds half of a character: {error}') from None
+            half, place = ascii(value[error.start]), error.start + 1
+            raise self.error(f'"{what}" holds half of a character, {half}, at character {place}') from None
         return value
 
     def number(self, what: str, value: Any) -> float | None:
@@ -194,9 +195,17 @@ class Record:
         return value
 
     def computed(self, name: str) -> dict[str, Any]:
-        """Return one of the objects under ``tokur``: run, generation, scores, tokens; empty without it."""
+        """Return one of the objects under ``tokur``: run, generation, tokens; empty without it."""
         value = self.tokur.get(name)
         return value if isinstance(value, dict) else {}
+
+    @property
+    def scores(self) -> dict[str, Any]:
+        """The response's scores by name; empty without any."""
+        value = self.tokur.get("scores")
+        if not isinstance(value, (dict, type(None))):
+            raise self.error(f'"tokur.scores" is {json_type(value)}, not an object')
+        return value or {}
 
     @property
     def token_ids(self) -> list[int] | None:

@@ -276,7 +276,7 @@ def _notes_on_records(counts: Counter[str], unread: str) -> Iterator[str]:
 def scores_of(record: Record, note: Callable[[str], None]) -> dict[str, float]:
     """Return the scores of a record that the catalogue knows, NaN for null; say which ones it does not know."""
     values = {}
-    for name, value in record.computed("scores").items():
+    for name, value in record.scores.items():
         if name in CATALOGUE:
             number = record.number(f'"tokur.scores.{name}"', value)
             if name == P_CORRECT and number is not None and not 0 <= number <= 1:

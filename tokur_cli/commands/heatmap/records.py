@@ -45,9 +45,7 @@ def heatmap_response(
         group=record.id or question or name,
         sample=record.sample if "sample" in record.tokur else None,
         question=question,
-        scores={
-            name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.computed("scores").items()
-        },
+        scores={name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.scores.items()},
         correct=correct,
         withheld=withheld if isinstance(withheld := record.tokur.get("withheld"), bool) else None,
         answer=answer,
