@@ -29,6 +29,12 @@ def test_summary_of_choices_that_may_abstain_has_their_coverage():
     assert SelectionAccuracy().summary() is None
 
 
+def test_summary_of_responses_without_answers_has_no_majority():
+    accuracy = SelectionAccuracy()
+    accuracy.add([True, False], [None, None], 0)
+    assert accuracy.summary() == "accuracy 100.00%, Pass@1 50.00%, Pass@2 100.00% (1 question)"
+
+
 def responses(*confidences, of="q"):
     return [Candidate("7", one, False, False, None, None, sample, of) for sample, one in enumerate(confidences)]
 
@@ -70,3 +76,5 @@ def test_input_warnings_count_duplicates_responses_without_the_score_and_other_n
 def test_input_warnings_are_none_of_even_input_and_of_a_majority_that_needs_no_score():
     for rule, confidence in ((Rule("wbon"), 1.0), (Rule("maj"), None)):
         assert looked_at(rule, (responses(confidence), [])) == []
+    uneven = [(responses(*confidences), []) for confidences in ([1], [1], [1, 2])]
+    assert looked_at(Rule("wbon"), *uneven) == ["2 questions with 1 response, 1 with another number (1 to 2)"]
