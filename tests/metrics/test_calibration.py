@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -17,6 +17,7 @@ from tokur_cli.metrics.calibration import (
     held_out,
     log_losses,
 )
+from tokur_cli.metrics.catalogue import METRICS
 
 
 def scored(count=120, seed=0):
@@ -26,9 +27,10 @@ def scored(count=120, seed=0):
     return generator.normal(size=(count, 3)) * (1, 30, 0.01) + label[:, None] * (1, -20, 0.005) + (5, -90, 0), label
 
 
-def test_log_loss_agrees_with_scikit_learn_at_the_ends_too():
+def test_losses_agree_with_scikit_learn_at_the_ends_too():
     probability, label = np.array([0.0, 1.0, 0.3, 1.0, 0.8]), np.array([0, 0, 1, 1, 0])
     assert log_losses(probability, label).mean() == pytest.approx(log_loss(label, probability))
+    assert METRICS["brier"].of(probability, label).mean() == pytest.approx(brier_score_loss(label, probability))
 
 
 def test_logistic_regression_is_scikit_learns_on_standardised_scores():

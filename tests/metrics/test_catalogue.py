@@ -9,8 +9,13 @@ from sklearn.metrics import roc_auc_score
 from tests.commands.evaluate.rows import many
 from tests.helpers import parsed, write_lines
 from tokur_cli.metrics.catalogue import METRICS, RANKING, Metric, leading
-from tokur_cli.metrics.ranking import acc_of
+from tokur_cli.metrics.ranking import acc_of, ranked
 from tokur_cli.scores.catalogue import CATALOGUE, compute_scores
+
+
+@pytest.mark.parametrize("name", ["auroc", "prr"])
+def test_metric_of_a_score_without_information_is_what_chance_gives(name):
+    assert METRICS[name].of(ranked(np.zeros(5), np.array([1.0, 0, 1, 0, 0])))[0] == METRICS[name].chance
 
 
 def test_leading_metric_allows_the_labels():

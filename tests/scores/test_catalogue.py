@@ -103,6 +103,7 @@ def test_orientations_say_which_way_is_better():
 
 def test_group_scores_of_a_response_longer_than_the_window(monkeypatch):
     """Windows of three tokens: the lowest one, the last one, and the mean of the lowest tenth of them, rounded down."""
+    assert catalogue.GROUP_TOKENS == 2048  # of DeepConf
     monkeypatch.setattr(catalogue, "GROUP_TOKENS", 3)
     confidence = np.array([5, 4, 3, 2, 1, 2, 3, 4, 5, 6, 7, 8], np.float32)
     groups = [sum(confidence[i : i + 3]) / 3 for i in range(10)]

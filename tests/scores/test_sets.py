@@ -107,13 +107,14 @@ def eccentricity_by_projection(similarity):
 
 
 def test_words_are_compared_as_sets_without_regard_to_case_and_order():
-    similarity = jaccard_similarity(["The cat  sat", "sat the CAT\n", "the the dog", "dog", ""])
+    similarity = jaccard_similarity(["The cat  sat", "sat the CAT\n", "the the dog", "dog", "", " "])
     expected = [
-        [1, 1, 1 / 4, 0, 0],
-        [1, 1, 1 / 4, 0, 0],
-        [1 / 4, 1 / 4, 1, 1 / 2, 0],
-        [0, 0, 1 / 2, 1, 0],
-        [0] * 4 + [1],
+        [1, 1, 1 / 4, 0, 0, 0],
+        [1, 1, 1 / 4, 0, 0, 0],
+        [1 / 4, 1 / 4, 1, 1 / 2, 0, 0],
+        [0, 0, 1 / 2, 1, 0, 0],
+        [0, 0, 0, 0, 1, 1],
+        [0, 0, 0, 0, 1, 1],
     ]
     np.testing.assert_array_equal(similarity, expected)
 
