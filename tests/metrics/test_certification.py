@@ -65,6 +65,7 @@ def test_an_early_error_ends_only_the_sequence_that_begins_early():
     wrong[999] = True
     found = certify(-np.arange(1000.0), np.zeros(1000), wrong, 0.05, 0.05)
     assert (found.size, found.errors, found.next) == (1000, 2, None)
+    assert found.bound == pytest.approx(beta.ppf(1 - 0.05 / 2, 3, 998))  # the two sequences share the doubt
 
 
 def logistic(values):

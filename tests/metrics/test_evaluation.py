@@ -137,6 +137,8 @@ def test_ten_questions_are_enough_to_calibrate_on_and_nine_are_not():
         for metric in ("brier", "ece"):
             assert found.metrics[metric].reason == reason
             assert (found.metrics[metric].value is None) == (reason is not None)
+    separable = evaluate_scores({"s": confidence}, confidence > 19, bootstrap=0).scores["s"]
+    assert separable.metrics["brier"].value == pytest.approx(0, abs=0.02)
 
 
 def test_a_score_is_compared_with_the_baseline_on_the_records_that_have_both():

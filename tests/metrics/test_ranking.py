@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tokur_cli.metrics.ranking import acc_of, auprc_of, aurc_of, auroc, auroc_of, prr_of, ranked, ranking
+from tokur_cli.metrics.ranking import acc_of, auprc_of, aurc_of, auroc, auroc_of, draws, prr_of, ranked, ranking
 
 tied = st.integers(0, 4).map(float)  # few values, so that ties are common
 records = st.lists(st.tuples(tied | st.floats(-5, 5), st.integers(0, 1), st.integers(0, 3)), min_size=2, max_size=40)
@@ -44,6 +44,12 @@ def test_auroc_and_auprc_agree_with_scikit_learn_with_ties_and_weights(rows):
     assert auprc(confidence, label, weight) == pytest.approx(
         average_precision_score(label, confidence, sample_weight=weight)
     )
+
+
+def test_draws_take_whole_clusters():
+    (drawn,) = draws(np.array([7, 3, 7, 3, 3]), 50, 0)
+    assert (drawn[:, [0, 1, 1]] == drawn[:, [2, 3, 4]]).all()
+    assert (drawn[:, 0] + drawn[:, 1] == 2).all()
 
 
 def test_hand_worked_ranking_metrics():

@@ -184,8 +184,10 @@ def test_stopping_gives_the_means_over_all_orders(classes):
 
 
 def test_stopping_leaves_out_questions_without_labels_and_unknown_lengths_give_no_tokens():
-    found = stopping([0] * 5 + [1] * 5, [0] * 10, [1.0] * 5 + [math.nan] * 5, [math.nan] * 10, 5, [0.9])[0.9]
-    assert (found["accuracy"].value, found["tokens"].value) == (1.0, None)
+    correct = [1.0] * 5 + [math.nan] * 5 + [0.0] * 5
+    found = stopping(np.arange(15) // 5, [0] * 15, correct, [math.nan] * 15, 5, [0.9])[0.9]
+    accuracy = found["accuracy"]
+    assert (accuracy.value, accuracy.low, accuracy.high, found["tokens"].value) == (0.5, 0, 1, None)
     assert found["tokens"].reason == "a response whose length is not known"
 
 
