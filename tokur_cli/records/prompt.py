@@ -18,8 +18,20 @@ THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
 """What most reasoning models write before their reasoning, and between it and the text."""
 ENCRYPTED = "redacted_thinking"
 """The type of a part of a message with reasoning that cannot be read; Inspect marks such a part as redacted."""
-KNOWN = frozenset({"id", "question", "messages", "reference", "correct", "quality", "source", "tokur"})
-"""Fields that mean the same in every record."""
+# Fields that mean the same in every record
+_KNOWN = (
+    "id",
+    "question",
+    "messages",
+    "prompt",
+    "response",
+    "reference",
+    "correct",
+    "quality",
+    "model",
+    "source",
+    "tokur",
+)
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")  # where services put what they cut off from the text
 _MOST_PATHS = 8
 
@@ -168,13 +180,12 @@ def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[st
     return "\n\n".join(reasoning), "".join(texts)
 
 
-def paths_of_texts(fields: Mapping[str, Any]) -> str:
-    """Return the end of a message that asks for a field: the paths of the texts in a row of no known format."""
-    values, found = [(name, value) for name, value in fields.items() if name not in KNOWN], []
+def other_fields(name: str, fields: Mapping[str, Any]) -> str:
+    """Return the end of a message that a row lacks a field: which others may be meant; empty where there are none."""
+    values, found = [(path, value) for path, value in fields.items() if path not in _KNOWN], []
     for path, value in values:
-        match value:
-            case dict():
-                values += [(f"{path}.{name}", child) for name, child in value.items()]
-            case str() | [str() | {"text": _} | {"content": _} | {"response": _} | {"message": _}, *_]:
-                found.append(path)
-    return f": {', '.join(found[:_MOST_PATHS])}" if found else ""
+        if isinstance(value, dict):
+            values += [(f"{path}.{key}", child) for key, child in value.items()]
+        elif isinstance(value, (str, int, float, list)) and value not in ("", []):
+            found.append(path)
+    return f"; --{name}-field names another field: {', '.join(found[:_MOST_PATHS])}" if found else ""

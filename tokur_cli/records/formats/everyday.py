@@ -8,7 +8,7 @@ from typing import Any
 
 from tokur_cli.records.formats.base import Fields, Format, Given, Items, adapt_rows, with_tokur
 from tokur_cli.records.mapping import as_text, find_value
-from tokur_cli.records.prompt import KNOWN, read_response
+from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import SCHEMA, Record
 
 _SAMPLES = (  # the responses to one question
@@ -24,12 +24,6 @@ VERDICTS = ("correct", "is_correct", "score", "scores", "quality", "acc")
 _PARALLEL = (*VERDICTS, "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
 _COLUMN = re.compile(r"(response|sample|completion|output|generation)s?[ _.-]?([0-9]+)")
 _NO_LABELS = {"correct", "incorrect", "true", "false", "right", "wrong", "pass", "fail", "passed", "failed"}
-SETTLED = frozenset((
-    *KNOWN, *_SAMPLES, *_MODELS, *_PARALLEL, "prompt", "response", "completion", "system", "tools", "input", "output",
-    "source", "dataset", "split", "subject", "level", "type", "category", "difficulty", "topic", "task", "index",
-    "sample", "seed", "timestamp", "created_at", "usage",
-))  # fmt: skip
-"""What a field of such a name holds is no reference."""
 
 
 def row_format(recognises: Callable[[Fields], bool]) -> Callable[[Callable[[Record], Record]], Format]:
