@@ -41,9 +41,9 @@ class FieldMapping:
             values[name] = as_text(value) if name == "reference" else value
         if isinstance(values.get("question"), list):
             values["messages"] = values.pop("question")
-        elif "question" in values and record.get("messages") is not None:
-            values["messages"] = None  # or it would be the prompt
-        if isinstance(values.get("response"), list):  # it was split into its samples
+        elif "question" in values:
+            values["messages"] = None  # or they would be the prompt
+        if values.get("response") and isinstance(values["response"], list):  # it was split into its samples
             values["response"] = record.get("response")
         if "response" in values and record.token_ids is not None and record.get("response") != values["response"]:
             raise record.error('--response-field names another text than the one "tokur.token_ids" belongs to')

@@ -77,8 +77,8 @@ def split_messages(record: Record) -> tuple[list[dict[str, Any]], str | None]:
     form that they know.
     """
     messages, response = record.fields["messages"], record.get("response")
-    if not isinstance(messages, list):
-        raise record.error(f'"messages" is {json_type(messages)}, not a list of turns')
+    if not isinstance(messages, list) or not all(isinstance(turn, dict) for turn in messages):
+        raise record.error('"messages" is no list of objects with role and content')
     turns = [_read_turn(f"messages[{number}]", turn, record) for number, turn in enumerate(messages)]
     if turns and turns[-1]["role"] == "assistant":
         text = turns[-1]["content"]
@@ -88,17 +88,11 @@ def split_messages(record: Record) -> tuple[list[dict[str, Any]], str | None]:
     return turns, None
 
 
-def _read_turn(what: str, turn: Any, record: Record) -> dict[str, Any]:
-    if not isinstance(turn, dict):
-        raise record.error(f'"{what}" is {json_type(turn)}, not an object with role and content')
-    calls = turn.get("tool_calls")
-    for name in ("role",) if calls else ("role", "content"):
-        if name not in turn:
-            raise record.error(f'"{what}.{name}" is missing')
-    record.checked_text(f"{what}.role", turn["role"])
+def _read_turn(what: str, turn: dict[str, Any], record: Record) -> dict[str, Any]:
+    record.checked_text(f"{what}.role", turn.get("role"))
     reasoning, text = read_content(what, turn, record)
     read = {**turn, "content": text, **({"reasoning_content": reasoning} if reasoning else {})}
-    if isinstance(calls, list):
+    if isinstance(calls := turn.get("tool_calls"), list):
         read["tool_calls"] = [_read_call(call) if isinstance(call, dict) else call for call in calls]
     return read
 
@@ -134,9 +128,8 @@ def read_tools(value: Any) -> list[dict[str, Any]] | None:
             return None
         if "input_schema" not in function and tool.get("type", "function") != "function":
             return None
-        names = {"input_schema": "parameters"}
-        function = {names.get(name, name): item for name, item in function.items() if name != "type"}
-        functions.append({"type": "function", "function": function})
+        kept = {"parameters" if key == "input_schema" else key: item for key, item in function.items() if key != "type"}
+        functions.append({"type": "function", "function": kept})
     return functions or None
 
 
@@ -150,8 +143,7 @@ def read_response(what: str, said: Any, record: Record) -> str:
     if not isinstance(said, dict):
         return record.checked_text(what, said)
     if said.get("content") is None:
-        instead = next((name for name in ("refusal", "tool_calls", "function_call") if said.get(name)), "no content")
-        raise record.error(f'"{what}" holds no text but {instead.replace("_", " ")}')
+        raise record.error(f'"{what}" holds no text, only {[name for name, value in said.items() if value]}')
     return with_reasoning(*read_content(what, said, record))
 
 

@@ -23,7 +23,6 @@ class Given:
     """What is given beside a stream's rows to read them."""
 
     requests: Items | None = None  # of the file that holds the requests, in whatever format they are
-    requests_name: str = ""  # of that file
     count_rows: Callable[[], int | None] = lambda: None  # None where it cannot be known how many there are
     filter: str | None = None  # which of a response's rows is read, where each filter wrote one
     samples: str | None = None  # the path of the list of samples that --response-field names

@@ -49,42 +49,42 @@ def _split(row: Record, named: str | None) -> list[Record]:
     What other lists of the same length say of the responses goes with each: verdicts, log-probabilities. ``named`` is
     the path of the list that ``--response-field`` names.
     """
-    if named is None and (columns := _columns(row.fields)):
-        return [_sample(row, number, text, {}) for number, text in columns.items()]
-    path = named or _list_of_samples(row.fields)
-    items = find_value(row.fields, path, list) if path else None
-    if items is None:
-        return [row]
-    if not items:
-        raise row.error(f'"{path}" is empty')
-    of_each = [name for name in _PARALLEL if isinstance(row.get(name), list) and len(row.fields[name]) == len(items)]
+    path, items = (named, dict(enumerate(find_value(row.fields, named, list) or []))) if named else _samples(row.fields)
+    same = [name for name in _PARALLEL if path and isinstance(row.get(name), list) and len(row.get(name)) == len(items)]
     rows = []
-    for number, item in enumerate(items):
-        what, said = f"{path}[{number}]", _said(item)
-        if said is None:
-            raise row.error(f'"{what}" is no text, and no object with text, content or response')
-        own = {name: row.fields[name][number] for name in of_each} | ({path: [item]} if path in row.fields else {})
+    for number, item in items.items():
+        said = _said(item)
+        own = {name: row.fields[name][number] for name in same} | ({path: [item]} if path in row.fields else {})
         own |= {name: item[name] for name in _PARALLEL if isinstance(item, dict) and name in item}
-        rows.append(_sample(row, number, read_response(what, said, row), own))
-    return rows
+        own["response"] = read_response(f"{path}[{number}]", item if said is None else said, row)
+        one = row.copy()
+        for name, value in own.items():
+            one.set(name, value)
+        verdict = next((own[name] for name in VERDICTS if own.get(name) is not None), None)
+        if verdict in (0, 1) and ("correct" in own or "correct" not in one.fields):
+            one.set("correct", bool(verdict))
+        reason = own.get("finish_reason")
+        rows.append(with_tokur(one, sample=number, finish_reason=reason if isinstance(reason, str) else None))
+    return rows or [row]
 
 
-def _columns(fields: Fields) -> dict[int, str]:
-    """Return the responses in columns such as ``response_0`` and ``response_1``, by their numbers from 0."""
-    found = [(match[1], int(match[2]), name) for name in fields if (match := _COLUMN.fullmatch(name))]
-    of_one = [fields[name] for kind, _, name in sorted(found) if kind == found[0][0]]
-    is_several = len(of_one) > 1 and "response" not in fields
-    return {place: text for place, text in enumerate(of_one) if isinstance(text, str) and is_several}
+def _samples(fields: Fields) -> tuple[str, dict[int, Any]]:
+    """Return the name of the list that holds the responses to a row's question, and them by their numbers from 0.
 
-
-def _list_of_samples(fields: Fields) -> str:
-    """Return the name of the list that holds the responses to a row's question; empty where there is none."""
-    for name in () if isinstance(fields.get("response"), str) else _SAMPLES:
+    The name of columns such as ``response_0`` and ``response_1`` is empty. So are both where there are none.
+    """
+    if isinstance(fields.get("response"), str):
+        return "", {}
+    columns = [(match[1], int(match[2]), name) for name in fields if (match := _COLUMN.fullmatch(name))]
+    of_one = [fields[name] for kind, _, name in sorted(columns) if kind == columns[0][0]]
+    if len(of_one) > 1:
+        return "", {number: text for number, text in enumerate(of_one) if isinstance(text, str)}
+    for name in _SAMPLES:
         items = fields[name] if isinstance(fields.get(name), list) else []
         kinds = dict if name == "choices" else object  # texts are those of a multiple choice
         if items and all(isinstance(item, kinds) and _said(item) is not None for item in items):
-            return name
-    return ""
+            return name, dict(enumerate(items))
+    return "", {}
 
 
 def _said(item: Any) -> str | dict[str, Any] | None:
@@ -95,18 +95,6 @@ def _said(item: Any) -> str | dict[str, Any] | None:
         case str(text) | [str(text)] | {"text": str(text)} | {"content": str(text)} | {"response": str(text)}:
             return text
     return None
-
-
-def _sample(row: Record, number: int, text: str, own: dict[str, Any]) -> Record:
-    """Return the row of one response."""
-    one = row.copy()
-    for name, value in (own | {"response": text}).items():
-        one.set(name, value)
-    verdict = next((own[name] for name in VERDICTS if own.get(name) is not None), None)
-    if verdict in (0, 1) and ("correct" in own or "correct" not in one.fields):
-        one.set("correct", bool(verdict))
-    reason = own.get("finish_reason")
-    return with_tokur(one, sample=number, finish_reason=reason if isinstance(reason, str) else None)
 
 
 # --- references and models ---
