@@ -100,9 +100,8 @@ def _read_turn(what: str, turn: dict[str, Any], record: Record) -> dict[str, Any
 def _read_call(call: dict[str, Any]) -> dict[str, Any]:
     """Return a tool's call as chat templates know it: OpenAI writes its arguments as text, Inspect no object."""
     function = call.get("function")
-    if isinstance(function, str):
-        function = {"name": function, "arguments": call.get("arguments")}
-    if isinstance(function, dict) and "arguments" in function:
+    function = function if isinstance(function, dict) else {"name": function, "arguments": call.get("arguments")}
+    if "arguments" in function:
         function = {**function, "arguments": _parsed(function["arguments"])}
     return {"id": call.get("id"), "type": "function", "function": function}
 

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -89,7 +90,7 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
     That is a data set of the hub or a local folder, the configuration and the split where there are several, and maybe
     some of its rows.
     """
-    path, config, split, start, end = _parse(name) if name.startswith(_HUB) else (name, None, None, 0, None)
+    path, config, split, start, end = _parse(name) if name.startswith(_HUB) else (name, None, None, 0, sys.maxsize)
     try:
         import datasets
     except ImportError:
@@ -113,8 +114,7 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
         chosen = next(iter(splits)) if split is None and len(splits) == 1 else split
         if chosen not in splits:
             raise UsageError(f"{name}: name a split, such as hf:DATA:{next(iter(splits), 'train')}{there_are(splits)}")
-        rows = splits[chosen].skip(start)
-        rows = rows if end is None else rows.take(max(0, end - start))
+        rows = splits[chosen].skip(start).take(max(0, end - start))
         for batch in rows.with_format("arrow").iter(_ROWS_AT_ONCE):
             yield from batch.to_pylist()
     except TokurError:
@@ -124,7 +124,7 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
         raise TokurError(f"{name}: cannot be read: {words}") from None
 
 
-def _parse(name: str) -> tuple[str, str | None, str | None, int, int | None]:
+def _parse(name: str) -> tuple[str, str | None, str | None, int, int]:
     """Return what ``hf:PATH[/CONFIG][:SPLIT][[START:END]]`` names: path, configuration, split, first row, last row."""
     found = _NAME.fullmatch(name.removeprefix(_HUB))
     if found is None:
@@ -133,7 +133,7 @@ def _parse(name: str) -> tuple[str, str | None, str | None, int, int | None]:
     if path.count("/") > 1 and not path.startswith(("/", ".")) and not os.path.exists(path):
         owner, data_set, config = path.split("/", 2)
         path = f"{owner}/{data_set}"
-    return path, config, found["split"], int(found["start"] or 0), int(found["end"]) if found["end"] else None
+    return path, config, found["split"], int(found["start"] or 0), int(found["end"] or sys.maxsize)
 
 
 def _gym_rows(name: str) -> Iterator[dict[str, Any]]:

@@ -69,7 +69,7 @@ def adapt_rows(
         except KeyError as error:
             yield row.error(f'is no {form} row: "{error.args[0]}" is missing')
         except (TypeError, ValueError, AttributeError, LookupError):
-            yield row.error(f"is no {form} row: one of its fields is of another type")
+            yield row.error(f"is no {form} row: one of its fields is not what it must be")
 
 
 def with_tokur(record: Record, **values: Any) -> Record:

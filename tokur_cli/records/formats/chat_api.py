@@ -77,8 +77,7 @@ def _tokens(listed: Any, tops: Any = None) -> list[dict[str, Any]]:
     log-probability, its id and its text.
     """
     tokens = []
-    tops = chain(tops if isinstance(tops, list) else [], repeat(None))
-    for token, top in zip(listed if isinstance(listed, list) else [], tops, strict=False):
+    for token, top in zip(listed or [], chain(tops or [], repeat(None)), strict=False):
         one = token if isinstance(token, dict) else dict(zip(("logprob", "id", "text"), token or (), strict=False))
         if not {"token", "logprob"} <= one.keys():
             text = next((one[name] for name in ("token", "text", "tok_str", "content") if name in one), None)
@@ -178,17 +177,6 @@ def _read_request(record: Record, request: Record) -> dict[str, Any]:
     return {**known, "messages": messages, "tools": tools}
 
 
-def _requests_of(given: Given, is_batch: bool) -> dict[Any, Record | RecordError]:
-    """Return requests by their ``custom_id`` in a batch, else by their positions from 1."""
-    requests: dict[Any, Record | RecordError] = {}
-    for number, row in enumerate(given.requests or (), start=1):
-        key = row.get("custom_id") if is_batch and isinstance(row, Record) else number
-        if (is_batch and not isinstance(key, str)) or key in requests:
-            raise TokurError(f"{row.source}:{row.line}: has no custom_id of its own; is this the batch's input file?")
-        requests[key] = row
-    return requests
-
-
 # --- rows ---
 
 
@@ -213,7 +201,11 @@ def _read(rows: Items, given: Given) -> Items:
     """Join answers with their requests: by id in a batch, else with their own, or with the one in the same position."""
     first = next(rows)
     is_batch = isinstance(first, Record) and "custom_id" in first.fields
-    requests, in_order = _requests_of(given, is_batch), given.requests is not None and not is_batch
+    asked, in_order = list(given.requests or ()), given.requests is not None and not is_batch
+    keys = [row.get("custom_id") if is_batch and isinstance(row, Record) else n for n, row in enumerate(asked, start=1)]
+    requests = dict(zip(map(str, keys), asked, strict=True))
+    if len(requests) < len(asked):
+        raise TokurError("--requests: some have one custom_id, or none; is this the batch's input file?")
     samples: Counter[bytes] = Counter()  # of each question so far
 
     def check_count(rows: int | None) -> None:
@@ -223,10 +215,10 @@ def _read(rows: Items, given: Given) -> Items:
 
     def adapt(row: Record, number: int) -> Items:
         place, body = _answer(row)
-        key = row.text("custom_id") if is_batch else number
+        key = row.text("custom_id") if is_batch else str(number)
         prompt: dict[str, Any] = {"id": key} if is_batch else {}
         if given.requests is not None:
-            asked = requests.get(key, RecordError(f"there is none of {key!r}"))
+            asked = requests.get(key, RecordError(f"there is none with the id or number {key}"))
             if isinstance(asked, RecordError):
                 raise row.error(f"its request cannot be read: {asked}")
             prompt |= _read_request(row, asked)

@@ -71,20 +71,15 @@ def _inline(record: Record, value: Any) -> Any:
         return {name: _inline(record, item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
         return [_inline(record, item) for item in value]
-    if not isinstance(value, str) or not value.startswith(_ATTACHMENT):
-        return value
-    try:
-        return record.checked_text("attachments", record.fields["attachments"][value.removeprefix(_ATTACHMENT)])
-    except (KeyError, TypeError):
-        raise record.error(f'"{value}" is missing: write the log again with resolve_attachments=True') from None
+    if isinstance(value, str) and value.startswith(_ATTACHMENT):
+        return record.fields["attachments"][value.removeprefix(_ATTACHMENT)]
+    return value
 
 
 def _verdict(value: Any) -> Any:
     """Return what Inspect's own metrics count a score's value as; what they cannot count is returned as it is."""
-    if not isinstance(value, str):
-        return value
     with suppress(ValueError):
-        return float(value)
+        return float(value) if isinstance(value, str) else value
     return _VERDICTS.get(value, _VERDICTS.get(value.lower(), value))
 
 
@@ -92,11 +87,10 @@ def _verdicts(fields: Fields) -> dict[str, Any] | None:
     """Return what the scorers of a sample say, by the path to each; null where one failed, None where all did."""
     said: dict[str, Any] = {}
     for name, score in (find_value(fields, "scores", dict) or {}).items():
-        if find_value(score, "metadata.tokur") is not None:
-            continue  # tokur's own scorer says nothing of right and wrong
-        value = find_value(score, "value")
-        values = {f".{part}": item for part, item in value.items()} if isinstance(value, dict) else {"": value}
-        said |= {f"scores.{name}.value{part}": _verdict(item) for part, item in values.items()}
+        if find_value(score, "metadata.tokur") is None:  # tokur's own scorer says nothing of right and wrong
+            value = find_value(score, "value")
+            values = {f".{part}": item for part, item in value.items()} if isinstance(value, dict) else {"": value}
+            said |= {f"scores.{name}.value{part}": _verdict(item) for part, item in values.items()}
     return None if not said and fields.get("error") is not None else said
 
 

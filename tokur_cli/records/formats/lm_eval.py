@@ -47,8 +47,8 @@ def _read(rows: Items, given: Given) -> Items:
 def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
     """Yield one record for each repeat of each request: ``resps`` is requests x repeats."""
     responses, requests = record.fields["resps"], _values(record.fields["arguments"])
-    if not requests or len(requests) != len(responses):
-        raise record.error(f"is no lm-eval row: {len(requests)} arguments but {len(responses)} resps")
+    if not requests or [isinstance(item, list) and item != [] for item in responses] != [True] * len(requests):
+        raise record.error(f"is no lm-eval row: it has not a list of resps for each of {len(requests)} arguments")
     said = list(_metrics(record.fields).values())
     for number, (request, repeats) in enumerate(zip(requests, responses, strict=True)):
         match _values(request):
@@ -58,8 +58,6 @@ def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
                 asked = {"messages": json.loads(turns)}
             case _:
                 raise record.error("holds log-likelihoods, no response: only generate_until tasks can be scored")
-        if not isinstance(repeats, list) or not repeats:
-            raise record.error(f"is no lm-eval row: resps[{number}] is no list of repeats")
         for sample, response in enumerate(repeats):
             one, is_only = record.copy(), len(requests) * len(repeats) == 1
             if not is_only:

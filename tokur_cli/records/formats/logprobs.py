@@ -90,13 +90,12 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
 
 def _find(record: Record) -> tuple[str, Any]:
     """Return the path of the record's log-probabilities, and what stands there."""
-    fields: Any = record.fields
-    before = ""
-    while isinstance(fields, dict):
+    fields, before = record.fields, ""
+    while fields:
         for place in _PLACES:
             if (value := find_value(fields, place)) is not None:
                 return before + place, value
-        fields, before = fields.get("source"), f"{before}source."
+        fields, before = find_value(fields, "source", dict), f"{before}source."
     raise record.error(
         'has no "logprobs": ask the service for them ("logprobs": true, "top_logprobs": 20), or leave out '
         "--from-logprobs to score with a model"

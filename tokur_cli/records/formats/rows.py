@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from string import ascii_uppercase
@@ -109,8 +108,6 @@ def choices(record: Record) -> Record:
     values, labels = (found["text"], found["label"]) if isinstance(found, dict) else (found, None)
     texts = [record.checked_text(name, as_text(value)) for value in values]
     letters = ascii_uppercase[: len(texts)]
-    if not 1 < len(texts) == len(letters) == len(labels or letters):
-        raise record.error(f'is no choices row: "{name}" has {len(texts)} choices, or not a label for each')
     lettered = "\n".join(f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True))
     by_number = isinstance(answer, int)
     by_value = labels is None if by_number else key != "answerKey"  # which is always a label
@@ -120,8 +117,7 @@ def choices(record: Record) -> Record:
         if answer == (place if by_number else label) or (by_value and answer in (value, texts[place]))
     ]
     if len(places) != 1 and answer not in ("", -1):  # where the answers of a test are kept secret
-        which = "several" if places else f"none of the {len(texts)}"
-        raise record.error(f'is no choices row: "{key}" is {json.dumps(answer)}, which is {which} of "{name}"')
+        raise record.error(f'is no choices row: "{key}" is {answer!r}, which is not one of "{name}"')
     question, reference = f"{record.text('question')}\n{lettered}", letters[places[0]] if places else None
     return with_fields(record, question=question, reference=reference)
 
@@ -131,9 +127,7 @@ def choices(record: Record) -> Record:
 )
 def gsm8k(record: Record) -> Record:
     """Read GSM8K: question, answer with the final answer after ``####``."""
-    _, mark, final = record.text("answer").rpartition("####")
-    if not mark:
-        raise record.error('is no gsm8k row: "answer" has no final answer after "####"')
+    _, final = record.text("answer").rsplit("####", 1)
     return with_fields(record, question=record.text("question"), reference=final.strip())
 
 
@@ -147,16 +141,14 @@ def _read_llm(rows: Items, given: Given) -> Items:
         for name in _UNREAD:
             if record.get(name):
                 raise record.error(f'its prompt had "{name}", which are not read')
-        prompt, response, system = record.text("prompt"), record.text("response"), record.get("system")
-        conversation, name = record.get("conversation_id"), record.get("conversation_name")
-        turns = conversations.get(conversation, []) if isinstance(conversation, str) else []
-        begins = not isinstance(name, str) or re.sub(r"\s+", " ", prompt).startswith(name.removesuffix("…"))
-        if not turns and not begins:  # llm names a conversation by its first prompt
+        prompt, response, system = record.text("prompt"), record.text("response"), record.get("system") or ""
+        conversation, name = record.get("conversation_id"), record.get("conversation_name") or ""
+        turns, told = conversations.get(conversation, []), {"role": "system", "content": record.checked_text("system", system)}
+        # llm names a conversation by its first prompt
+        if not turns and not re.sub(r"\s+", " ", prompt).startswith(name.removesuffix("…")):
             raise record.error("its conversation began before these logs: print all of them, llm logs --json -n 0")
-        if system and system not in [turn["content"] for turn in turns if turn["role"] == "system"]:
-            turns = [*turns, {"role": "system", "content": record.checked_text("system", system)}]
-        turns = [*turns, {"role": "user", "content": prompt}]
-        if isinstance(conversation, str):
+        turns = [*turns, *([told] if system and told not in turns else []), {"role": "user", "content": prompt}]
+        if conversation is not None:
             conversations[conversation] = [*turns, {"role": "assistant", "content": response}]
         adapted = with_fields(record, messages=turns, response=with_reasoning(record.get("reasoning") or "", response))
         yield with_tokur(adapted, model=record.get("model"))
