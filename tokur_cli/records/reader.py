@@ -10,9 +10,8 @@ from typing import Any
 
 from tokur_cli.records.errors import RecordError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, recognise
-from tokur_cli.records.formats.base import Format, Given, Items, Note
+from tokur_cli.records.formats.base import Format, Given, Items, Note, complete
 from tokur_cli.records.formats.chat_api import COMPLETIONS
-from tokur_cli.records.formats.everyday import complete
 from tokur_cli.records.formats.inspect import is_log, read_log
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.published import published_rows

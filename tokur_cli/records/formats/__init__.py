@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tokur_cli.records.formats import rows
-from tokur_cli.records.formats.base import Fields, Format, has
+from tokur_cli.records.formats.base import VERDICTS, Fields, Format, has
 from tokur_cli.records.formats.chat_api import COMPLETIONS
-from tokur_cli.records.formats.everyday import VERDICTS
-from tokur_cli.records.formats.inspect import INSPECT
+from tokur_cli.records.formats.inspect import inspect
 from tokur_cli.records.formats.lm_eval import LM_EVAL
 from tokur_cli.records.prompt import other_fields
 from tokur_cli.records.record import Record
 
 _OF_ROWS = [form for form in vars(rows).values() if isinstance(form, Format)]  # in the order in which they stand there
-FORMATS = {form.name: form for form in (rows.tokur, COMPLETIONS, LM_EVAL, INSPECT, *_OF_ROWS)}
+FORMATS = {form.name: form for form in (rows.tokur, COMPLETIONS, LM_EVAL, inspect, *_OF_ROWS)}
 """Every format by name, for ``--format`` and its help; the first that recognises a stream's first row is taken."""
 
 

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, repeat
 from typing import Any
@@ -180,7 +180,7 @@ def _read_request(record: Record, request: Record) -> dict[str, Any]:
 # --- rows ---
 
 
-def read_choice(record: Record, what: str, choice: dict[str, Any], asked: Fields, **known: Any) -> Items:
+def read_choice(record: Record, what: str, choice: dict[str, Any], asked: Fields, **known: Any) -> Iterator[Record]:
     """Yield the record of a choice of a chat completion or a completion, which errors call ``what``.
 
     ``asked`` are the fields of the prompt; ``known`` is what else ``tokur`` holds.
@@ -233,10 +233,8 @@ def _read(rows: Items, given: Given) -> Items:
         question = digest({name: prompt.get(name, row.get(name)) for name in ("id", *_PROMPTS, "prompt_token_ids")})
         first, choices = samples[question], body["choices"]
         prompt_ids = prompt.pop("prompt_token_ids", None) or body.get("prompt_token_ids")
-        if not choices:
-            raise row.error(f'"{place}choices" is empty')
         samples[question] += len(choices)
-        for position, choice in enumerate(choices):
+        for position, choice in enumerate(choices or [{}]):
             one, index = row.copy(), find_value(choice, "index", int)
             if len(choices) > 1:  # else every record would carry all the others' responses
                 own = {**body, "choices": [choice]}

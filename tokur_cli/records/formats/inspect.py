@@ -11,7 +11,7 @@ from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, adapt_rows, add_label, dicts, has
+from tokur_cli.records.formats.base import Fields, Note, add_label, dicts, has, row_format
 from tokur_cli.records.formats.chat_api import read_choice
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import read_response
@@ -28,41 +28,6 @@ _UNFINISHED = 'the log has the status "started": its run did not end, and sample
 
 
 # --- samples ---
-
-
-def _read(rows: Items, _: Given) -> Items:
-    return adapt_rows(rows, INSPECT.name, _adapt)
-
-
-def _adapt(record: Record) -> Items:
-    """Yield the record of a sample, whose output is a chat completion by other names."""
-    output, error = record.fields["output"], record.get("error")
-    if not dicts(output.get("choices")):  # a sample may have a response though its grading failed
-        failed = f"the sample failed: {find_value(error, 'message') or error}"
-        raise record.error('is no inspect sample: "output.choices" is empty' if error is None else failed)
-    choice = _inline(record, output["choices"][0])
-    message, reason = choice["message"], choice.pop("stop_reason", None)
-    choice["finish_reason"] = "length" if reason in ("max_tokens", "model_length") else reason
-    question, target = _inline(record, record.fields["input"]), record.fields["target"]
-    # No target is written as an empty text, or as a list of none
-    asked = {"reference": (target[0] if isinstance(target, list) and len(target) == 1 else target) or None}
-    if isinstance(question, str):
-        asked["question"] = question
-    response, last = read_response("output.choices[0].message", message, record), dicts(record.get("messages"))[-1:]
-    is_last = last and last[0].get("role") == "assistant" and read_response("messages[-1]", last[0], record) == response
-    if not is_last:
-        # solvers may have added turns to the input, so the conversation, where there is one, is what the model saw
-        asked["messages"] = question if isinstance(question, list) else None
-    events = (dicts(record.get("events")) if message.get("id") is not None else [])[::-1]
-    told = (event.get("tools") for event in events if find_value(event, "output.choices.0.message.id") == message["id"])
-    if tools := [_inline(record, tool) for tool in dicts(next(told, None))]:
-        asked["tools"] = tools
-    model, sample = output.get("model") or None, record.fields["epoch"] - 1
-    (adapted,) = read_choice(record, "output.choices[0]", choice, asked, model=model, sample=sample)
-    said = [None] if error is not None else list((_verdicts(record.fields) or {}).values())
-    if isinstance(adapted, Record) and len(said) == 1:
-        add_label(adapted, said[0])
-    yield adapted
 
 
 def _inline(record: Record, value: Any) -> Any:
@@ -92,6 +57,38 @@ def _verdicts(fields: Fields) -> dict[str, Any] | None:
             values = {f".{part}": item for part, item in value.items()} if isinstance(value, dict) else {"": value}
             said |= {f"scores.{name}.value{part}": _verdict(item) for part, item in values.items()}
     return None if not said and fields.get("error") is not None else said
+
+
+@row_format(has("epoch", "input", "target", "output"), _verdicts)
+def inspect(record: Record) -> Record:
+    """Return the record of a sample, whose output is a chat completion by other names."""
+    output, error = record.fields["output"], record.get("error")
+    if not dicts(output.get("choices")):  # a sample may have a response though its grading failed
+        failed = f"the sample failed: {find_value(error, 'message') or error}"
+        raise record.error('is no inspect sample: "output.choices" is empty' if error is None else failed)
+    choice = _inline(record, output["choices"][0])
+    message, reason = choice["message"], choice.pop("stop_reason", None)
+    choice["finish_reason"] = "length" if reason in ("max_tokens", "model_length") else reason
+    question, target = _inline(record, record.fields["input"]), record.fields["target"]
+    # No target is written as an empty text, or as a list of none
+    asked = {"reference": (target[0] if isinstance(target, list) and len(target) == 1 else target) or None}
+    if isinstance(question, str):
+        asked["question"] = question
+    response, last = read_response("output.choices[0].message", message, record), dicts(record.get("messages"))[-1:]
+    is_last = last and last[0].get("role") == "assistant" and read_response("messages[-1]", last[0], record) == response
+    if not is_last:
+        # solvers may have added turns to the input, so the conversation, where there is one, is what the model saw
+        asked["messages"] = question if isinstance(question, list) else None
+    events = (dicts(record.get("events")) if message.get("id") is not None else [])[::-1]
+    told = (event.get("tools") for event in events if find_value(event, "output.choices.0.message.id") == message["id"])
+    if tools := [_inline(record, tool) for tool in dicts(next(told, None))]:
+        asked["tools"] = tools
+    model, sample = output.get("model") or None, record.fields["epoch"] - 1
+    (adapted,) = read_choice(record, "output.choices[0]", choice, asked, model=model, sample=sample)
+    said = [None] if error is not None else list((_verdicts(record.fields) or {}).values())
+    if len(said) == 1:
+        add_label(adapted, said[0])
+    return adapted
 
 
 # --- logs ---
@@ -139,6 +136,3 @@ def _archived(stream: io.BufferedReader, source: str, longest: int, note: Note) 
                     yield f"{source}/{name}", 1, None if is_long else archive.read(name)
     except Exception as error:  # of zipfile, and of what unpacks its members
         raise TokurError(f"{source}: is not an Inspect log that can be read: {error}") from None
-
-
-INSPECT = Format("inspect", has("epoch", "input", "target", "output"), _read, _verdicts)

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from string import ascii_uppercase
 from typing import Any
 
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, adapt_rows, has, with_tokur
-from tokur_cli.records.formats.everyday import row_format
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, adapt_rows, has, row_format, with_tokur
 from tokur_cli.records.mapping import as_text, find_value, with_fields
 from tokur_cli.records.prompt import read_response, split_messages, with_reasoning
 from tokur_cli.records.record import Record
@@ -143,10 +142,11 @@ def _read_llm(rows: Items, given: Given) -> Items:
                 raise record.error(f'its prompt had "{name}", which are not read')
         prompt, response, system = record.text("prompt"), record.text("response"), record.get("system") or ""
         conversation, name = record.get("conversation_id"), record.get("conversation_name") or ""
-        turns, told = conversations.get(conversation, []), {"role": "system", "content": record.checked_text("system", system)}
+        turns = conversations.get(conversation, [])
         # llm names a conversation by its first prompt
         if not turns and not re.sub(r"\s+", " ", prompt).startswith(name.removesuffix("…")):
             raise record.error("its conversation began before these logs: print all of them, llm logs --json -n 0")
+        told = {"role": "system", "content": record.checked_text("system", system)}
         turns = [*turns, *([told] if system and told not in turns else []), {"role": "user", "content": prompt}]
         if conversation is not None:
             conversations[conversation] = [*turns, {"role": "assistant", "content": response}]
