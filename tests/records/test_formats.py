@@ -383,9 +383,9 @@ def test_lm_eval_reads_one_filter_of_each_task_and_says_it(tmp_path):
     records = read_rows(tmp_path, *several, note=notes.append)
     assert [record.response for record in records] == ["a 0", "a 1", "b 0", "b 1", "b 2"]
     assert (len({record.id for record in records}), records[0].prompt.messages) == (5, ASKED)
-    assert "read the filter strict-match, none, passed over flexible-extract of the same responses" in notes[0]
+    assert "read the filter strict-match, none, not flexible-extract: --format" in notes[0]
     assert len(read_rows(tmp_path, *several, filter="flexible-extract")) == 2
-    with pytest.raises(UsageError, match="no row has this filter; did you mean none"):
+    with pytest.raises(UsageError, match="no row has it; did you mean none"):
         read_rows(tmp_path, *several, filter="nome")
     (first, second) = read_rows(tmp_path, several[0] | {"arguments": [["A", {}], ["B", {}]], "resps": [["a"], ["b"]]})
     assert [(r.id, r.prompt.text, r.response) for r in (first, second)] == [("0-0", "A", "a"), ("0-1", "B", "b")]

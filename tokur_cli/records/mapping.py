@@ -59,9 +59,7 @@ def with_fields(record: Record, **fields: Any) -> Record:
     changed = {name: value for name, value in fields.items() if copy.get(name) != value}
     displaced = {name: copy.fields[name] for name in changed if copy.get(name) is not None}
     if displaced:
-        if "source" in copy.fields:
-            displaced["source"] = copy.fields["source"]
-        copy.set("source", displaced)
+        copy.set("source", displaced | ({"source": copy.fields["source"]} if "source" in copy.fields else {}))
     for name, value in changed.items():
         copy.set(name, value)
     return copy

@@ -66,9 +66,10 @@ class Format:
 
 
 def has(*names: str, but: Iterable[str] = ()) -> Callable[[Fields], bool]:
-    """Return what recognises rows that have all of these fields, but none of some others."""
-    needed = frozenset(names)
-    return lambda fields: fields.keys() >= needed and fields.keys().isdisjoint(but)
+    """Return what recognises rows that have all of these fields, maybe within others, but none of some others."""
+    return lambda fields: (
+        all(name in fields or find_value(fields, name) is not None for name in names) and fields.keys().isdisjoint(but)
+    )
 
 
 def adapt_rows(
@@ -163,15 +164,12 @@ def _samples(fields: Fields) -> tuple[str, dict[int, Any]]:
 
     The name of columns such as ``response_0`` and ``response_1`` is empty. So are both where there are none.
     """
-    if isinstance(fields.get("response"), str):
-        return "", {}
     columns = [(match[1], int(match[2]), name) for name in fields if (match := _COLUMN.fullmatch(name))]
     of_one = [fields[name] for kind, _, name in sorted(columns) if kind == columns[0][0]]
-    if len(of_one) > 1:
+    if len(of_one) > 1 and "response" not in fields:
         return "", {number: text for number, text in enumerate(of_one) if isinstance(text, str)}
-    for name in _SAMPLES:
-        items = fields[name] if isinstance(fields.get(name), list) else []
-        kinds = dict if name == "choices" else object  # texts are those of a multiple choice
+    for name in () if isinstance(fields.get("response"), str) else _SAMPLES:
+        kinds, items = dict if name == "choices" else object, find_value(fields, name, list)  # choices may be texts
         if items and all(isinstance(item, kinds) and _said(item) is not None for item in items):
             return name, dict(enumerate(items))
     return "", {}
@@ -197,10 +195,10 @@ def complete(record: Record) -> Record:
     """
     fields = record.fields
     is_answered = isinstance(fields.get("response"), str)
-    if fields.get("reference") is None and (is_answered or find_value(fields, "answer.aliases", list) is not None):
-        names = _REFERENCES if is_answered else ("answer",)
-        if found := next(filter(None, (_reference(name, fields[name]) for name in names if name in fields)), None):
-            record.set("reference", found)
+    names = _REFERENCES if is_answered else () if find_value(fields, "answer.aliases", list) is None else ("answer",)
+    found = filter(None, (_reference(name, fields[name]) for name in names if name in fields))
+    if fields.get("reference") is None and (reference := next(found, None)):
+        record.set("reference", reference)
     if is_answered and record.tokur.get("model") is None:
         models = (fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name])
         if model := next(models, None):
@@ -221,8 +219,7 @@ def _reference(name: str, value: Any) -> str | list[str] | None:
     text = as_text(value)
     if not isinstance(text, str) or not text.strip():
         return None
-    if name == "label" and (not isinstance(value, str) or text.strip().lower() in _NO_LABELS):
-        return None
     if "####" in text:  # of GSM8K
         return text.rpartition("####")[2].strip() or None
-    return None if name == "solution" and isinstance(value, str) and "\\boxed" not in text else text
+    is_verdict = name == "label" and (not isinstance(value, str) or text.strip().lower() in _NO_LABELS)
+    return None if is_verdict or (name == "solution" and text == value and "\\boxed" not in text) else text

@@ -21,7 +21,6 @@ from tokur_cli.records.mapping import find_value, with_fields
 from tokur_cli.records.prompt import ENCRYPTED, read_response, read_tools
 from tokur_cli.records.record import Record
 
-Choice = dict[str, Any]
 _PROMPTS = ("question", "messages", "prompt")
 _JOINED = ("id", *_PROMPTS, "reference")  # of a request; any other field stays the completion's where both have it
 _REASONS = {
@@ -36,7 +35,7 @@ _REASONS = {
 # --- layouts ---
 
 
-def _layout(body: Fields) -> Callable[[Fields], list[Choice]] | None:
+def _layout(body: Fields) -> Callable[[Fields], list[dict[str, Any]]] | None:
     """Return what reads a service's answer as choices of a chat completion; None where it is one, or no answer."""
     match body:
         case {"object": "response"} if "choices" not in body:
@@ -58,7 +57,7 @@ def _layout(body: Fields) -> Callable[[Fields], list[Choice]] | None:
     return partial(_of_one_text, at)
 
 
-def _choice(text: Any, reason: Any, tokens: Any = None, **message: Any) -> Choice:
+def _choice(text: Any, reason: Any, tokens: Any = None, **message: Any) -> dict[str, Any]:
     """Return a choice of a chat completion, with the log-probabilities of a list of tokens."""
     if isinstance(reason, dict):  # of SGLang
         reason = "stop_string" if isinstance(reason.get("matched"), str) else reason.get("type")
@@ -91,7 +90,7 @@ def _tokens(listed: Any, tops: Any = None) -> list[dict[str, Any]]:
     return tokens
 
 
-def _of_one_text(paths: list[str], body: Fields) -> list[Choice]:
+def _of_one_text(paths: list[str], body: Fields) -> list[dict[str, Any]]:
     """Text, finish reason, tokens, the likeliest ones and reasoning at these paths; the last two may be missing."""
     text, reason, listed, tops, reasoning = (find_value(body, path) for path in [*paths, "", ""][:5])
     if not reason:  # of llama.cpp before December 2024
@@ -101,19 +100,18 @@ def _of_one_text(paths: list[str], body: Fields) -> list[Choice]:
     return [_choice(text, reason, tokens if are_texts else None, reasoning_content=reasoning)]
 
 
-def _of_responses_api(body: Fields) -> list[Choice]:
+def _of_responses_api(body: Fields) -> list[dict[str, Any]]:
     """OpenAI's Responses API."""
     said, thought, calls = (dicts(body.get("output"), form) for form in ("message", "reasoning", "function_call"))
     texts, thoughts = ([part for item in items for part in dicts(item.get("content"))] for items in (said, thought))
+    reasoning = [{"type": "reasoning", "reasoning": part.get("text")} for part in thoughts]
     hidden = [{"type": ENCRYPTED}] if thought and not thoughts else []
-    reason = find_value(body, "incomplete_details.reason") or "stop"
     tokens = [token for part in texts for token in dicts(part.get("logprobs"))]
-    reasoning = "\n\n".join(str(part.get("text")) for part in thoughts)
-    content = [*hidden, *texts] if texts else None
-    return [_choice(content, reason, tokens, reasoning_content=reasoning, tool_calls=calls)]
+    content = [*hidden, *reasoning, *texts] if texts else None
+    return [_choice(content, find_value(body, "incomplete_details.reason") or "stop", tokens, tool_calls=calls)]
 
 
-def _of_messages_api(body: Fields) -> list[Choice]:
+def _of_messages_api(body: Fields) -> list[dict[str, Any]]:
     """Anthropic's Messages API."""
     blocks = [block for block in body["content"] if block["type"] != "tool_use"]
     has_text = any(block["type"] not in ("thinking", ENCRYPTED) for block in blocks)
@@ -121,7 +119,7 @@ def _of_messages_api(body: Fields) -> list[Choice]:
     return [_choice(blocks if has_text else None, body.get("stop_reason"), tool_calls=calls)]
 
 
-def _of_gemini(body: Fields) -> list[Choice]:
+def _of_gemini(body: Fields) -> list[dict[str, Any]]:
     """Google's Gemini API, as its service (camelCase) or its client (snake_case) writes it."""
 
     def in_snake_case(fields: Fields) -> Fields:
@@ -188,8 +186,8 @@ def read_choice(record: Record, what: str, choice: dict[str, Any], asked: Fields
     name, said = ("message", dict(choice["message"])) if "message" in choice else ("text", choice.get("text"))
     text = read_response(f"{what}.{name}", said, record)
     parts = dicts(find_value(choice, "message.content"))
-    if any(part.get("redacted") or part.get("type") == ENCRYPTED for part in parts):
-        known["reasoning"] = "withheld"
+    is_hidden = any(part.get("redacted") or part.get("type") == ENCRYPTED for part in parts)
+    known["reasoning"] = "withheld" if is_hidden else None
     logged = {"logprobs": choice["logprobs"]} if "logged" in choice else {}
     # vLLM tells which of the request's stop strings ended a response; no end token follows it then
     reason = "stop_string" if isinstance(choice.get("stop_reason"), str) else choice.get("finish_reason")
@@ -268,9 +266,7 @@ def _answer(row: Record) -> tuple[str, Fields]:
     status, error = find_value(row.fields, "response.status_code"), row.get("error") or body.get("error")
     code = "" if status in (None, 200) else f" with status {status}"
     if code or (error and not body.get("choices")):
-        said = error or body
-        while isinstance(said, dict):
-            said = said.get("error") or said.get("message") or json.dumps(said)
+        said = find_value(error, "message") or error or find_value(body, "error.message") or body
         raise row.error(f"the request failed{code}: {said}")
     if (choices_of := _layout(body)) is not None:
         model = next((body[name] for name in ("model", "modelVersion", "model_version") if name in body), None)

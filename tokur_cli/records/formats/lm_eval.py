@@ -35,13 +35,9 @@ def _read(rows: Items, given: Given) -> Items:
 
     yield from adapt_rows(rows, LM_EVAL.name, adapt)
     if passed and not read:
-        there = there_are(passed, str(given.filter))
-        raise UsageError(f"--format lm-eval:{given.filter}: no row has this filter{there}")
+        raise UsageError(f"--format lm-eval:{given.filter}: no row has it{there_are(passed, str(given.filter))}")
     if passed and given.filter is None:
-        given.note(
-            f"read the filter {', '.join(read)}, passed over {', '.join(passed)} of the same responses: "
-            "--format lm-eval:NAME chooses"
-        )
+        given.note(f"read the filter {', '.join(read)}, not {', '.join(passed)}: --format lm-eval:NAME chooses")
 
 
 def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:

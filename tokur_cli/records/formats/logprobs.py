@@ -96,10 +96,7 @@ def _find(record: Record) -> tuple[str, Any]:
             if (value := find_value(fields, place)) is not None:
                 return before + place, value
         fields, before = find_value(fields, "source", dict), f"{before}source."
-    raise record.error(
-        'has no "logprobs": ask the service for them ("logprobs": true, "top_logprobs": 20), or leave out '
-        "--from-logprobs to score with a model"
-    )
+    raise record.error('has no "logprobs": ask the service for "top_logprobs": 20, or leave out --from-logprobs')
 
 
 def _read(record: Record, what: str, row: dict[str, Any]) -> LoggedToken:

@@ -79,12 +79,7 @@ def _last_boxed(record: Record) -> str:
     raise record.error('is no math row: it has no "answer", and its "solution" no complete \\boxed{…}')
 
 
-@row_format(
-    lambda fields: (
-        has("question", "answer", but=["reference"])(fields)
-        and has("source_dataset", "source_index")(find_value(fields, "metadata", dict) or {})
-    )
-)
+@row_format(has("question", "answer", "metadata.source_dataset", "metadata.source_index", but=["reference"]))
 def reasoning_gym(record: Record) -> Record:
     """Read Reasoning Gym: question, answer, which the task's own rule compares, metadata with source_dataset."""
     return with_fields(record, question=record.text("question"), reference=record.fields["answer"])
@@ -183,7 +178,7 @@ def _turns(turns: list[dict[str, Any]], role: str, content: str) -> list[dict[st
     return [{"role": _ROLES[turn[role]], "content": turn[content]} for turn in turns]
 
 
-@row_format(lambda fields: find_value(fields, "conversations.0.from") is not None)
+@row_format(has("conversations.0.from"))
 def sharegpt(record: Record) -> Record:
     """Read ShareGPT: conversations of from (human, gpt, system) and value; a last turn of gpt is the response."""
     system = record.get("system")
