@@ -175,8 +175,9 @@ def other_fields(name: str, fields: Mapping[str, Any]) -> str:
     """Return the end of a message that a row lacks a field: which others may be meant; empty where there are none."""
     values, found = [(path, value) for path, value in fields.items() if path not in _KNOWN], []
     for path, value in values:
-        if isinstance(value, dict):
-            values += [(f"{path}.{key}", child) for key, child in value.items()]
-        elif isinstance(value, (str, int, float, list)) and value not in ("", []):
-            found.append(path)
+        match value:
+            case dict():
+                values += [(f"{path}.{key}", child) for key, child in value.items()]
+            case str() | int() | float() | [str() | {"text": _} | {"content": _} | {"message": _}, *_]:
+                found.append(path)
     return f"; --{name}-field names another field: {', '.join(found[:_MOST_PATHS])}" if found else ""
