@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -67,7 +68,7 @@ def read_records(
 
 def read_rows_of(rows: Iterable[Any], source: str, note: Note = lambda _: None) -> Items:
     """Read records as :func:`read_records` does, from rows of Python."""
-    records = (_record(row, source, number) for number, row in enumerate(rows, start=1))
+    records = (_made(partial(Record.parse, source=source, number=n), row) for n, row in enumerate(rows, start=1))
     return _adapted(records, source, None, FieldMapping(), Given(), note)
 
 
@@ -80,7 +81,7 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
         TokurError: the file as a whole cannot be read.
     """
     if (published := published_rows(path, max_line)) is not None:
-        yield from (_record(row, path, number) for number, row in published)
+        yield from (_made(partial(Record.parse, source=path, number=number), row) for number, row in published)
         return
     source = display_name(path)
     with open_input(path) as stream:
@@ -93,13 +94,14 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
             rows = lines(stream, source, max_line)
         too_long = f"is longer than {max_line / 1e6:g} MB: raise --set max_line to read it"
         for name, line, text in rows:
-            yield _record(RecordError(too_long, name, line) if text is None else text, name, line)
+            row = RecordError(too_long, name, line) if text is None else text
+            yield _made(partial(Record.parse, source=name, number=line), row)
 
 
-def _record(row: Any, source: str, number: int) -> Record | RecordError:
-    """Return the record of a row, or an error in its place where it is none."""
+def _made(make: Callable[[Any], Record], row: Any) -> Record | RecordError:
+    """Return the record that is made of a row, or an error in its place."""
     try:
-        return row if isinstance(row, RecordError) else Record.parse(row, source, number)
+        return row if isinstance(row, RecordError) else make(row)
     except RecordError as error:
         return error
 
@@ -118,8 +120,4 @@ def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMappin
     if given.requests is not None and form is not COMPLETIONS:
         raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
     given = replace(given, before=bad, note=lambda words: note(f"{source}: {words}"))
-    for record in form.read(chain([row], rows), given):
-        try:
-            yield record if isinstance(record, RecordError) else complete(mapping.apply(record))
-        except RecordError as error:
-            yield error
+    yield from map(partial(_made, lambda record: complete(mapping.apply(record))), form.read(chain([row], rows), given))

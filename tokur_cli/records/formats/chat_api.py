@@ -238,11 +238,8 @@ def _read(rows: Items, given: Given) -> Items:
                 own = {**body, "choices": [choice]}
                 own = {**row.fields["response"], "body": own} if place == "response.body." else own
                 one.set("response" if place else "choices", own if place else [choice])
-            known = {
-                "model": body.get("model"),
-                "sample": first + (position if index is None else index),
-                "prompt_token_ids": prompt_ids or find_value(choice, "prompt_token_ids"),
-            }
+            known = {"model": body.get("model"), "sample": first + (position if index is None else index)}
+            known["prompt_token_ids"] = prompt_ids or find_value(choice, "prompt_token_ids")
             read = partial(read_choice, what=f"{place}choices[{position}]", choice=choice, asked=prompt, **known)
             yield from adapt_rows([one], COMPLETIONS.name, read)
 

@@ -64,8 +64,7 @@ def inspect(record: Record) -> Record:
     """Return the record of a sample, whose output is a chat completion by other names."""
     output, error = record.fields["output"], record.get("error")
     if not dicts(output.get("choices")):  # a sample may have a response though its grading failed
-        failed = f"the sample failed: {find_value(error, 'message') or error}"
-        raise record.error('is no inspect sample: "output.choices" is empty' if error is None else failed)
+        raise record.error(f"the sample failed: {find_value(error, 'message') or error or 'it has no output.choices'}")
     choice = _inline(record, output["choices"][0])
     message, reason = choice["message"], choice.pop("stop_reason", None)
     choice["finish_reason"] = "length" if reason in ("max_tokens", "model_length") else reason

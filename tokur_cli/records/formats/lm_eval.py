@@ -54,17 +54,13 @@ def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
                 asked = {"messages": json.loads(turns)}
             case _:
                 raise record.error("holds log-likelihoods, no response: only generate_until tasks can be scored")
+        identity = doc_id if len(requests) == 1 else f"{doc_id}-{number}"
         for sample, response in enumerate(repeats):
             one, is_only = record.copy(), len(requests) * len(repeats) == 1
             if not is_only:
                 one.set("resps", [[response]])  # else every record would carry all the others' responses
-            one = with_fields(
-                one,
-                id=doc_id if len(requests) == 1 else f"{doc_id}-{number}",
-                response=record.checked_text(f"resps[{number}][{sample}]", response),
-                reference=as_text(record.get("target")),
-                **asked,
-            )
+            text = record.checked_text(f"resps[{number}][{sample}]", response)
+            one = with_fields(one, id=identity, response=text, reference=as_text(record.get("target")), **asked)
             if is_only and len(said) == 1:
                 add_label(one, bool(said[0]) if said[0] in (0, 1) else said[0])
             yield with_tokur(one, sample=sample)

@@ -70,9 +70,8 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
         if isinstance(rows, dict) and "tokens" in rows:
             numbers, likeliest = (rows.get(name) or [] for name in ("token_logprobs", "top_logprobs"))
             tops = ([{"token": name, "logprob": value} for name, value in (top or {}).items()] for top in likeliest)
-            names = ("token", "logprob", "top_logprobs")
             parallel = itertools.zip_longest(rows["tokens"], numbers, tops)
-            rows = [dict(zip(names, values, strict=True)) for values in parallel]
+            rows = [{"token": text, "logprob": number, "top_logprobs": top} for text, number, top in parallel]
         elif isinstance(rows, dict):
             rows = rows["content"]
         tokens = [_read(record, f"{what}, token {number}", row) for number, row in enumerate(rows, start=1)]

@@ -16,6 +16,7 @@ _LISTS = ("choices", "options")
 _KEYS = ("answerKey", "answer", "answer_index")
 _LOWERED = ("How ", "What ", "Which ", "Who ", "When ", "Where ")
 _UNREAD = ("prompt_fragments", "system_fragments", "attachments", "tool_calls", "tool_results")
+_is_question = has("question", but=["reference"])
 _ROLES = {name: name for name in ("system", "user", "assistant")}
 _ROLES |= {"human": "user", "gpt": "assistant", "HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
 
@@ -88,7 +89,7 @@ def reasoning_gym(record: Record) -> Record:
 def _has_choices(fields: Fields) -> bool:
     has_both = all(any(name in fields for name in names) for names in (_LISTS, _KEYS))
     are_objects = any(find_value(fields, f"{name}.0", dict) is not None for name in _LISTS)  # as a completion's are
-    return has_both and not are_objects and has("question", but=["reference"])(fields)
+    return has_both and not are_objects and _is_question(fields)
 
 
 @row_format(_has_choices)
@@ -116,9 +117,7 @@ def choices(record: Record) -> Record:
     return with_fields(record, question=question, reference=reference)
 
 
-@row_format(
-    lambda fields: has("question", but=["reference"])(fields) and "####" in (find_value(fields, "answer", str) or "")
-)
+@row_format(lambda fields: _is_question(fields) and "####" in (find_value(fields, "answer", str) or ""))
 def gsm8k(record: Record) -> Record:
     """Read GSM8K: question, answer with the final answer after ``####``."""
     _, final = record.text("answer").rsplit("####", 1)
