@@ -81,9 +81,8 @@ def split_messages(record: Record) -> tuple[list[dict[str, Any]], str | None]:
         raise record.error('"messages" is no list of objects with role and content')
     turns = [_read_turn(f"messages[{number}]", turn, record) for number, turn in enumerate(messages)]
     if turns and turns[-1]["role"] == "assistant":
-        text = turns[-1]["content"]
-        said = with_reasoning(turns[-1].get("reasoning_content") or "", text)
-        if response in (None, said, text):
+        said = with_reasoning(turns[-1].get("reasoning_content") or "", turns[-1]["content"])
+        if response in (None, said, turns[-1]["content"]):
             return turns[:-1], said if response is None else response
     return turns, None
 

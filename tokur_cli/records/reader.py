@@ -57,12 +57,9 @@ def read_records(
         raise UsageError(f"--format {format}: there is no such format{there_are([AUTO, *FORMATS], format)}")
     if requests == path == STDIN:
         raise UsageError("records and --requests cannot both be read from standard input")
-
-    def count_rows() -> int | None:
-        return sum(1 for _ in read_rows(path, max_line)) if path != STDIN and is_regular_file(path) else None
-
     asked = None if requests is None else read_records(requests, max_line=max_line)
-    given = Given(asked, count_rows, filter, mapping.response, whole)
+    again = read_rows(path, max_line) if path != STDIN and is_regular_file(path) else None
+    given = Given(asked, again, filter, mapping.response, whole)
     return _adapted(read_rows(path, max_line, note), display_name(path), FORMATS.get(format), mapping, given, note)
 
 

@@ -1,7 +1,4 @@
-"""What the formats share: how one is declared, how a row becomes a record, and what rows of any may have besides.
-
-That is a list of samples, and a reference or a model under an everyday name.
-"""
+"""What the formats share: how one is declared, and how a row becomes records with references and models."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ class Given:
     """What is given beside a stream's rows to read them."""
 
     requests: Items | None = None  # of the file that holds the requests, in whatever format they are
-    count_rows: Callable[[], int | None] = lambda: None  # None where it cannot be known how many there are
+    again: Items | None = None  # the rows once more; None where they can be read only once
     filter: str | None = None  # which of a response's rows is read, where each filter wrote one
     samples: str | None = None  # the path of the list of samples that --response-field names
     whole: bool = False  # whether a row of several samples is one record, its question

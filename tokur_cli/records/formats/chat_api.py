@@ -61,11 +61,9 @@ def _choice(text: Any, reason: Any, tokens: Any = None, **message: Any) -> dict[
     """Return a choice of a chat completion, with the log-probabilities of a list of tokens."""
     if isinstance(reason, dict):  # of SGLang
         reason = "stop_string" if isinstance(reason.get("matched"), str) else reason.get("type")
-    choice = {
-        "message": {"content": text, **message},
-        "finish_reason": _REASONS.get(reason, reason) if isinstance(reason, str) else None,
-        "logprobs": {"content": tokens} if tokens else None,
-    }
+    reason = _REASONS.get(reason, reason) if isinstance(reason, str) else None
+    logprobs = {"content": tokens} if tokens else None
+    choice = {"message": {"content": text, **message}, "finish_reason": reason, "logprobs": logprobs}
     return choice | ({"logged": True} if tokens else {})
 
 
@@ -115,8 +113,8 @@ def _of_messages_api(body: Fields) -> list[dict[str, Any]]:
     """Anthropic's Messages API."""
     blocks = [block for block in body["content"] if block["type"] != "tool_use"]
     has_text = any(block["type"] not in ("thinking", ENCRYPTED) for block in blocks)
-    calls = dicts(body["content"], "tool_use")
-    return [_choice(blocks if has_text else None, body.get("stop_reason"), tool_calls=calls)]
+    content, calls = blocks if has_text else None, dicts(body["content"], "tool_use")
+    return [_choice(content, body.get("stop_reason"), tool_calls=calls)]
 
 
 def _of_gemini(body: Fields) -> list[dict[str, Any]]:
@@ -243,7 +241,7 @@ def _read(rows: Items, given: Given) -> Items:
             read = partial(read_choice, what=f"{place}choices[{position}]", choice=choice, asked=prompt, **known)
             yield from adapt_rows([one], COMPLETIONS.name, read)
 
-    check_count(given.count_rows() if in_order else None)
+    check_count(sum(1 for _ in given.again) if in_order and given.again else None)
     for number, row in enumerate(chain([first], rows), given.before + 1):
         yield from adapt_rows([row], COMPLETIONS.name, partial(adapt, number=number))
     check_count(number)

@@ -131,9 +131,8 @@ def _read_llm(rows: Items, given: Given) -> Items:
     conversations: dict[str, list[dict[str, Any]]] = {}
 
     def adapt(record: Record) -> Iterator[Record]:
-        for name in _UNREAD:
-            if record.get(name):
-                raise record.error(f'its prompt had "{name}", which are not read')
+        if unread := [name for name in _UNREAD if record.get(name)]:
+            raise record.error(f'its prompt had "{unread[0]}", which are not read')
         prompt, response, system = record.text("prompt"), record.text("response"), record.get("system") or ""
         conversation, name = record.get("conversation_id"), record.get("conversation_name") or ""
         turns = conversations.get(conversation, [])
@@ -209,6 +208,5 @@ def _is_input_output(fields: Fields) -> bool:
 @row_format(_is_input_output)
 def input_output(record: Record) -> Record:
     """Read input and output (texts, or messages, which may stand in an object), as Langfuse exports them."""
-    asked = record.fields["input"]
-    asked = asked["messages"] if isinstance(asked, dict) and "messages" in asked else asked
+    asked = find_value(record.fields, "input.messages") or record.fields["input"]
     return _answered(record, "question", asked, "output", record.fields["output"])
