@@ -304,7 +304,7 @@ def test_completions_are_joined_in_order_and_bad_rows_keep_their_places(tmp_path
     monkeypatch.setattr("sys.stdin", open(tmp_path / "rows.jsonl"))  # noqa: SIM115 - read only once
     assert len(list(read_records("-", requests=str(asked)))) == 4
     for count in (1, 3):
-        with pytest.raises(TokurError, match=r"there are .* requests, but .* completions"):
+        with pytest.raises(TokurError, match=r"\d requests, but \d completions"):
             read_rows(tmp_path, *[completion("b")] * count, requests=str(write_lines(asked, [{"question": "a?"}] * 2)))
 
 

@@ -120,8 +120,7 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
     except TokurError:
         raise
     except Exception as error:  # of the library, of what it reads files with, and of the network
-        words = " ".join(str(error).split()) or type(error).__name__
-        raise TokurError(f"{name}: cannot be read: {words}") from None
+        raise TokurError(f"{name}: cannot be read: {' '.join(str(error).split()) or type(error).__name__}") from None
 
 
 def _parse(name: str) -> tuple[str, str | None, str | None, int, int]:

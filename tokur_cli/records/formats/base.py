@@ -196,10 +196,9 @@ def complete(record: Record) -> Record:
     found = filter(None, (_reference(name, fields[name]) for name in names if name in fields))
     if fields.get("reference") is None and (reference := next(found, None)):
         record.set("reference", reference)
-    if is_answered and record.tokur.get("model") is None:
-        models = (fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name])
-        if model := next(models, None):
-            record.set("tokur", {"schema": SCHEMA, **record.tokur, "model": model})
+    model = next((fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name]), None)
+    if is_answered and record.tokur.get("model") is None and model:
+        record.set("tokur", {"schema": SCHEMA, **record.tokur, "model": model})
     return record
 
 

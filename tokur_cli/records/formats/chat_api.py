@@ -74,7 +74,8 @@ def _tokens(listed: Any, tops: Any = None) -> list[dict[str, Any]]:
     log-probability, its id and its text.
     """
     tokens = []
-    for token, top in zip(listed or [], chain(tops or [], repeat(None)), strict=False):
+    tops = chain(tops if isinstance(tops, list) else [], repeat(None))
+    for token, top in zip(listed if isinstance(listed, list) else [], tops, strict=False):
         one = token if isinstance(token, dict) else dict(zip(("logprob", "id", "text"), token or (), strict=False))
         if not {"token", "logprob"} <= one.keys():
             text = next((one[name] for name in ("token", "text", "tok_str", "content") if name in one), None)
@@ -206,8 +207,7 @@ def _read(rows: Items, given: Given) -> Items:
 
     def check_count(rows: int | None) -> None:
         if in_order and rows not in (None, len(requests)):
-            counts = f"{len(requests):,} requests, but {rows:,} completions"
-            raise TokurError(f"--requests: there are {counts}: the two are joined in their order")
+            raise TokurError(f"--requests: {len(requests):,} requests, but {rows:,} completions, which go in order")
 
     def adapt(row: Record, number: int) -> Items:
         place, body = _answer(row)

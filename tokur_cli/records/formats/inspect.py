@@ -71,8 +71,7 @@ def inspect(record: Record) -> Record:
     question, target = _inline(record, record.fields["input"]), record.fields["target"]
     # No target is written as an empty text, or as a list of none
     asked = {"reference": (target[0] if isinstance(target, list) and len(target) == 1 else target) or None}
-    if isinstance(question, str):
-        asked["question"] = question
+    asked |= {"question": question} if isinstance(question, str) else {}
     response, last = read_response("output.choices[0].message", message, record), dicts(record.get("messages"))[-1:]
     is_last = last and last[0].get("role") == "assistant" and read_response("messages[-1]", last[0], record) == response
     if not is_last:
