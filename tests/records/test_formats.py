@@ -100,7 +100,7 @@ def test_format_keeps_another_meaning_of_a_field_under_source_and_names_a_bad_ro
     assert [message_of(error) for error in bad] == [
         '"answer" is missing',
         '"question" is a number, not a string',
-        'is no gsm8k row: "answer" has no final answer after "####"',
+        "is no gsm8k row: one of its fields is not what it must be",
     ]
     record = read_row(tmp_path, {"problem": "P", "answer": "1", "id": 1.1, "unique_id": "u", "source": "AMC"})
     assert (record.id, record.get("source")) == ("u", {"id": 1.1, "source": "AMC"})
@@ -192,8 +192,8 @@ def test_complete_finds_references_and_models_beside_a_response(tmp_path, fields
         ({"gold": {"x": 42}}, {"reference": "gold.x"}, {"reference": "42"}),
         ({"q": "Q", "question": "old"}, {"question": "q"}, {"question": "Q", "source": {"question": "old"}}),
         ({"a": {"b": 1}}, {"question": "a.c"}, '--question-field a.c: there is no "c"'),
-        ({"a": []}, {"response": "a"}, '"a" is empty'),
-        ({"a": ["x", 1]}, {"response": "a"}, '"a[1]" is no text, and no object with text, content or response'),
+        ({"a": []}, {"response": "a"}, {"response": []}),
+        ({"a": ["x", 1]}, {"response": "a"}, '"a[1]" is a number, not a string'),
     ],
 )
 def test_mapping_adds_fields_or_says_where_a_path_ends(tmp_path, row, mapping, expected):
@@ -300,11 +300,11 @@ def test_completions_are_joined_in_order_and_bad_rows_keep_their_places(tmp_path
     first, second, third, fourth = read_rows(tmp_path, *rows, requests=str(asked))
     assert "is not valid JSON" in message_of(first)
     assert [(r.prompt.question, r.response, r.sample) for r in (second, fourth)] == [("b?", "b", 0), ("b?", "d", 1)]
-    assert message_of(third).startswith(f"its request is a bad one: {asked}:3: ")
+    assert message_of(third).startswith(f"its request cannot be read: {asked}:3: ")
     monkeypatch.setattr("sys.stdin", open(tmp_path / "rows.jsonl"))  # noqa: SIM115 - read only once
     assert len(list(read_records("-", requests=str(asked)))) == 4
     for count in (1, 3):
-        with pytest.raises(TokurError, match=r"in\.jsonl: holds .* requests, but there are .* completions"):
+        with pytest.raises(TokurError, match=r"\d requests, but \d completions"):
             read_rows(tmp_path, *[completion("b")] * count, requests=str(write_lines(asked, [{"question": "a?"}] * 2)))
 
 
@@ -322,8 +322,8 @@ def test_openai_batch_is_joined_with_its_requests_by_id(tmp_path):
     requests = write_lines(tmp_path / "requests.jsonl", [{"custom_id": "b"}] * 2)
     row = {"custom_id": "a", "response": {"body": BODY}, "error": None}
     for lines, message in (
-        ([{"custom_id": "b"}] * 2, ":2: a second request"),
-        ([{"x": 1}], "has no custom_id; is this"),
+        ([{"x": 1}] * 2, "is this the batch's input file"),
+        ([{"custom_id": "b"}] * 2, "some have one custom_id"),
     ):
         with pytest.raises(TokurError, match=message):
             read_row(tmp_path, row, requests=str(write_lines(requests, lines)))
@@ -383,9 +383,9 @@ def test_lm_eval_reads_one_filter_of_each_task_and_says_it(tmp_path):
     records = read_rows(tmp_path, *several, note=notes.append)
     assert [record.response for record in records] == ["a 0", "a 1", "b 0", "b 1", "b 2"]
     assert (len({record.id for record in records}), records[0].prompt.messages) == (5, ASKED)
-    assert "read the filter strict-match, none, passed over flexible-extract of the same responses" in notes[0]
+    assert "read the filter strict-match, none, not flexible-extract: --format" in notes[0]
     assert len(read_rows(tmp_path, *several, filter="flexible-extract")) == 2
-    with pytest.raises(UsageError, match="no row has this filter; did you mean none"):
+    with pytest.raises(UsageError, match="no row has it; did you mean none"):
         read_rows(tmp_path, *several, filter="nome")
     (first, second) = read_rows(tmp_path, several[0] | {"arguments": [["A", {}], ["B", {}]], "resps": [["a"], ["b"]]})
     assert [(r.id, r.prompt.text, r.response) for r in (first, second)] == [("0-0", "A", "a"), ("0-1", "B", "b")]
@@ -419,7 +419,7 @@ def test_inspect_samples_bring_reasoning_tools_attachments_and_failures(tmp_path
     assert [tool["function"]["name"] for tool in record.prompt.tools] == ["add"]
     sample = json.loads((DATA / "inspect.json").read_text(encoding="utf-8"))["samples"][0]
     changes = [
-        {"scores": {"match": {"value": math.nan}}, "invalidation": {"author": "a"}},
+        {"scores": {"match": {"value": math.nan}}},
         {"error": {"message": "out of memory"}, "output": {"model": "m", "choices": []}},
         {"input": "attachment://0123", "attachments": {"0123": "Why?"}},
         {"input": "attachment://0123"},
@@ -431,7 +431,7 @@ def test_inspect_samples_bring_reasoning_tools_attachments_and_failures(tmp_path
     assert (nan.fields["scores"], nan.get("correct")) == ({"match": {"value": None}}, None)
     assert kept.get("question") == "Why?"
     assert (message_of(failed), "is missing" in message_of(missing)) == ("the sample failed: out of memory", True)
-    assert ['the status "started"' in notes[0], "invalidated" in notes[1]] == [True, True]
+    assert ['the status "started"' in note for note in notes] == [True]
 
 
 def test_llm_logs_are_chats_and_a_conversation_goes_on(tmp_path):

@@ -125,7 +125,7 @@ PARTS = {"role": "user", "content": [{"type": "text", "text": "W"}, {"type": "te
         ({"a": {"b": "x"}}, "; --question-field names another field: a.b"),
         ({"custom_id": "a"}, "has no prompt: give the file of what was asked with --requests"),
         ({"question": 5}, '"question" is a number, not a string'),
-        ({"messages": [{"role": "user"}]}, '"messages[0].content" is missing'),
+        ({"messages": [{"role": "user"}]}, '"messages[0].content" is null, not a string'),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "is 'image_url', not text or reasoning"),
         ({"tokur": {"prompt_token_ids": [1, True]}}, "is no list of token ids"),
     ],

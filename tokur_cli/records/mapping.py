@@ -41,9 +41,9 @@ class FieldMapping:
             values[name] = as_text(value) if name == "reference" else value
         if isinstance(values.get("question"), list):
             values["messages"] = values.pop("question")
-        elif "question" in values and record.get("messages") is not None:
-            values["messages"] = None  # or it would be the prompt
-        if isinstance(values.get("response"), list):  # it was split into its samples
+        elif "question" in values:
+            values["messages"] = None  # or they would be the prompt
+        if values.get("response") and isinstance(values["response"], list):  # it was split into its samples
             values["response"] = record.get("response")
         if "response" in values and record.token_ids is not None and record.get("response") != values["response"]:
             raise record.error('--response-field names another text than the one "tokur.token_ids" belongs to')
@@ -59,9 +59,7 @@ def with_fields(record: Record, **fields: Any) -> Record:
     changed = {name: value for name, value in fields.items() if copy.get(name) != value}
     displaced = {name: copy.fields[name] for name in changed if copy.get(name) is not None}
     if displaced:
-        if "source" in copy.fields:
-            displaced["source"] = copy.fields["source"]
-        copy.set("source", displaced)
+        copy.set("source", displaced | ({"source": copy.fields["source"]} if "source" in copy.fields else {}))
     for name, value in changed.items():
         copy.set(name, value)
     return copy

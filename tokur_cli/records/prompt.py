@@ -18,8 +18,20 @@ THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
 """What most reasoning models write before their reasoning, and between it and the text."""
 ENCRYPTED = "redacted_thinking"
 """The type of a part of a message with reasoning that cannot be read; Inspect marks such a part as redacted."""
-KNOWN = frozenset({"id", "question", "messages", "reference", "correct", "quality", "source", "tokur"})
-"""Fields that mean the same in every record."""
+# Fields that mean the same in every record
+_KNOWN = (
+    "id",
+    "question",
+    "messages",
+    "prompt",
+    "response",
+    "reference",
+    "correct",
+    "quality",
+    "model",
+    "source",
+    "tokur",
+)
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")  # where services put what they cut off from the text
 _MOST_PATHS = 8
 
@@ -65,28 +77,21 @@ def split_messages(record: Record) -> tuple[list[dict[str, Any]], str | None]:
     form that they know.
     """
     messages, response = record.fields["messages"], record.get("response")
-    if not isinstance(messages, list):
-        raise record.error(f'"messages" is {json_type(messages)}, not a list of turns')
+    if not isinstance(messages, list) or not all(isinstance(turn, dict) for turn in messages):
+        raise record.error('"messages" is no list of objects with role and content')
     turns = [_read_turn(f"messages[{number}]", turn, record) for number, turn in enumerate(messages)]
     if turns and turns[-1]["role"] == "assistant":
-        text = turns[-1]["content"]
-        said = with_reasoning(turns[-1].get("reasoning_content") or "", text)
-        if response in (None, said, text):
+        said = with_reasoning(turns[-1].get("reasoning_content") or "", turns[-1]["content"])
+        if response in (None, said, turns[-1]["content"]):
             return turns[:-1], said if response is None else response
     return turns, None
 
 
-def _read_turn(what: str, turn: Any, record: Record) -> dict[str, Any]:
-    if not isinstance(turn, dict):
-        raise record.error(f'"{what}" is {json_type(turn)}, not an object with role and content')
-    calls = turn.get("tool_calls")
-    for name in ("role",) if calls else ("role", "content"):
-        if name not in turn:
-            raise record.error(f'"{what}.{name}" is missing')
-    record.checked_text(f"{what}.role", turn["role"])
+def _read_turn(what: str, turn: dict[str, Any], record: Record) -> dict[str, Any]:
+    record.checked_text(f"{what}.role", turn.get("role"))
     reasoning, text = read_content(what, turn, record)
     read = {**turn, "content": text, **({"reasoning_content": reasoning} if reasoning else {})}
-    if isinstance(calls, list):
+    if isinstance(calls := turn.get("tool_calls"), list):
         read["tool_calls"] = [_read_call(call) if isinstance(call, dict) else call for call in calls]
     return read
 
@@ -94,9 +99,8 @@ def _read_turn(what: str, turn: Any, record: Record) -> dict[str, Any]:
 def _read_call(call: dict[str, Any]) -> dict[str, Any]:
     """Return a tool's call as chat templates know it: OpenAI writes its arguments as text, Inspect no object."""
     function = call.get("function")
-    if isinstance(function, str):
-        function = {"name": function, "arguments": call.get("arguments")}
-    if isinstance(function, dict) and "arguments" in function:
+    function = function if isinstance(function, dict) else {"name": function, "arguments": call.get("arguments")}
+    if "arguments" in function:
         function = {**function, "arguments": _parsed(function["arguments"])}
     return {"id": call.get("id"), "type": "function", "function": function}
 
@@ -122,9 +126,8 @@ def read_tools(value: Any) -> list[dict[str, Any]] | None:
             return None
         if "input_schema" not in function and tool.get("type", "function") != "function":
             return None
-        names = {"input_schema": "parameters"}
-        function = {names.get(name, name): item for name, item in function.items() if name != "type"}
-        functions.append({"type": "function", "function": function})
+        kept = {"parameters" if key == "input_schema" else key: item for key, item in function.items() if key != "type"}
+        functions.append({"type": "function", "function": kept})
     return functions or None
 
 
@@ -138,8 +141,7 @@ def read_response(what: str, said: Any, record: Record) -> str:
     if not isinstance(said, dict):
         return record.checked_text(what, said)
     if said.get("content") is None:
-        instead = next((name for name in ("refusal", "tool_calls", "function_call") if said.get(name)), "no content")
-        raise record.error(f'"{what}" holds no text but {instead.replace("_", " ")}')
+        raise record.error(f'"{what}" holds no text, only {[name for name, value in said.items() if value]}')
     return with_reasoning(*read_content(what, said, record))
 
 
@@ -168,13 +170,13 @@ def read_content(what: str, message: dict[str, Any], record: Record) -> tuple[st
     return "\n\n".join(reasoning), "".join(texts)
 
 
-def paths_of_texts(fields: Mapping[str, Any]) -> str:
-    """Return the end of a message that asks for a field: the paths of the texts in a row of no known format."""
-    values, found = [(name, value) for name, value in fields.items() if name not in KNOWN], []
+def other_fields(name: str, fields: Mapping[str, Any]) -> str:
+    """Return the end of a message that a row lacks a field: which others may be meant; empty where there are none."""
+    values, found = [(path, value) for path, value in fields.items() if path not in _KNOWN], []
     for path, value in values:
         match value:
             case dict():
-                values += [(f"{path}.{name}", child) for name, child in value.items()]
-            case str() | [str() | {"text": _} | {"content": _} | {"response": _} | {"message": _}, *_]:
+                values += [(f"{path}.{key}", child) for key, child in value.items()]
+            case str() | int() | float() | [str() | {"text": _} | {"content": _} | {"message": _}, *_]:
                 found.append(path)
-    return f": {', '.join(found[:_MOST_PATHS])}" if found else ""
+    return f"; --{name}-field names another field: {', '.join(found[:_MOST_PATHS])}" if found else ""

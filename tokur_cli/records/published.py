@@ -8,13 +8,13 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
-from tokur_cli.records.record import Record
 from tokur_cli.records.streams import MAX_LINE, display_name, open_input
 
 _HUB, _GYM = "hf:", "gym:"
@@ -25,32 +25,23 @@ _LABELS = ("correct", "quality")
 _ROWS_AT_ONCE = 256
 
 
-def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[Record | RecordError] | None:
+def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[tuple[int, Any]] | None:
     """Return the rows of ``hf:…``, ``gym:…``, a saved data set, a ``.parquet``, ``.arrow``, ``.csv`` or ``.tsv`` file.
 
-    A record's line is the row's number, from 1; in a CSV or TSV file it is the line on which the row begins. There,
-    ``max_line`` is the longest cell in bytes. None is returned for any other input.
+    Each has its number, from 1; in a CSV or TSV file it is the line on which the row begins. There, ``max_line`` is the
+    longest cell in bytes, and an error stands in the place of a bad row. None is returned for any other input.
 
     Raises:
         TokurError: while iterating: the input as a whole cannot be read, or needs a library that is not there.
         UsageError: while iterating: there is no such split, task or configuration, or several and none is named.
     """
     if path.endswith(_CSV):
-        return records_of(_csv_rows(path, max_line), path)
+        return _csv_rows(path, max_line)
     if path.startswith(_GYM):
-        return records_of(enumerate(_gym_rows(path), start=1), path)
+        return enumerate(_gym_rows(path), start=1)
     if path.startswith(_HUB) or path.endswith(_TABLES) or _is_saved(path):
-        return records_of(enumerate(_data_set_rows(path), start=1), path)
+        return enumerate(_data_set_rows(path), start=1)
     return None
-
-
-def records_of(rows: Iterable[tuple[int, Any]], source: str) -> Iterator[Record | RecordError]:
-    """Yield records made of numbered rows, and errors in the place of rows that JSON cannot say."""
-    for number, row in rows:
-        try:
-            yield row if isinstance(row, RecordError) else Record.parse(row, source, number)
-        except RecordError as error:
-            yield error
 
 
 # --- tables ---
@@ -81,10 +72,8 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
                 elif cells:
                     yield line, RecordError(f"has {len(cells)} cells, but the first row has {len(names)}", source, line)
                 line = reader.line_num + 1
-        except csv.Error as error:
+        except (csv.Error, UnicodeDecodeError) as error:
             raise TokurError(f"{source}:{reader.line_num}: is not {form}: {error}") from None
-        except UnicodeDecodeError as error:  # found some lines ahead of the row that is read
-            raise TokurError(f"{source}: is not UTF-8: it holds the byte 0x{error.object[error.start]:02x}") from None
 
 
 # --- data sets and tasks ---
@@ -101,7 +90,7 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
     That is a data set of the hub or a local folder, the configuration and the split where there are several, and maybe
     some of its rows.
     """
-    path, config, split, start, end = _parse(name) if name.startswith(_HUB) else (name, None, None, 0, None)
+    path, config, split, start, end = _parse(name) if name.startswith(_HUB) else (name, None, None, 0, sys.maxsize)
     try:
         import datasets
     except ImportError:
@@ -125,29 +114,25 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
         chosen = next(iter(splits)) if split is None and len(splits) == 1 else split
         if chosen not in splits:
             raise UsageError(f"{name}: name a split, such as hf:DATA:{next(iter(splits), 'train')}{there_are(splits)}")
-        rows = splits[chosen].skip(start)
-        rows = rows if end is None else rows.take(max(0, end - start))
+        rows = splits[chosen].skip(start).take(max(0, end - start))
         for batch in rows.with_format("arrow").iter(_ROWS_AT_ONCE):
             yield from batch.to_pylist()
     except TokurError:
         raise
     except Exception as error:  # of the library, of what it reads files with, and of the network
-        lines = str(error).partition("Example of usage:")[0].split()
-        raise TokurError(f"{name}: cannot be read: {' '.join(lines) or type(error).__name__}") from None
+        raise TokurError(f"{name}: cannot be read: {' '.join(str(error).split()) or type(error).__name__}") from None
 
 
-def _parse(name: str) -> tuple[str, str | None, str | None, int, int | None]:
+def _parse(name: str) -> tuple[str, str | None, str | None, int, int]:
     """Return what ``hf:PATH[/CONFIG][:SPLIT][[START:END]]`` names: path, configuration, split, first row, last row."""
     found = _NAME.fullmatch(name.removeprefix(_HUB))
     if found is None:
         raise UsageError(f"{name}: is not of the form hf:NAME[/CONFIG][:SPLIT], such as hf:openai/gsm8k/main:test")
-    path, config = found["path"].rstrip("/"), None
-    if path.startswith(("/", "./", "../", "~")) or os.path.exists(path):
-        path = os.path.abspath(os.path.expanduser(path))
-    elif path.count("/") > 1:
+    path, config = os.path.expanduser(found["path"]), None
+    if path.count("/") > 1 and not path.startswith(("/", ".")) and not os.path.exists(path):
         owner, data_set, config = path.split("/", 2)
         path = f"{owner}/{data_set}"
-    return path, config, found["split"], int(found["start"] or 0), int(found["end"]) if found["end"] else None
+    return path, config, found["split"], int(found["start"] or 0), int(found["end"] or sys.maxsize)
 
 
 def _gym_rows(name: str) -> Iterator[dict[str, Any]]:

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
-from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
+from tokur_cli.records.errors import RecordError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, recognise
-from tokur_cli.records.formats.base import Format, Given, Items, Note
+from tokur_cli.records.formats.base import Format, Given, Items, Note, complete
 from tokur_cli.records.formats.chat_api import COMPLETIONS
-from tokur_cli.records.formats.everyday import complete
 from tokur_cli.records.formats.inspect import is_log, read_log
 from tokur_cli.records.mapping import FieldMapping
-from tokur_cli.records.published import published_rows, records_of
+from tokur_cli.records.published import published_rows
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import BOM, MAX_LINE, STDIN, display_name, elements, is_regular_file, lines, open_input
 
 AUTO = "auto"
 # An array, or an object of rows by their numbers, as OpenCompass writes
 _ROWS = re.compile(rb'\s*(\[\s*(\{|\Z|\]\s*\Z)|\{\s*"\d+"\s*:\s*\{)')
-_HINTS = {  # what a file is whose first line is no record, and how it becomes one
-    r"\s*\{\s*": "; each record is one line: jq -c . puts an object on one, jq -c '.results[]' each of the rows in it",
-    r'("?[\w .-]*"?)([,;\t]"?[\w .-]+"?)+': "; CSV is read by a name that ends in .csv or .tsv",
-}
 
 
 def read_records(
@@ -61,20 +57,16 @@ def read_records(
         raise UsageError(f"--format {format}: there is no such format{there_are([AUTO, *FORMATS], format)}")
     if requests == path == STDIN:
         raise UsageError("records and --requests cannot both be read from standard input")
-
-    def count_rows() -> int | None:
-        return sum(1 for _ in read_rows(path, max_line)) if path != STDIN and is_regular_file(path) else None
-
-    given = Given(filter=filter, samples=mapping.response, whole=whole)
-    if requests is not None:
-        asked = read_records(requests, max_line=max_line)
-        given = replace(given, requests=asked, requests_name=display_name(requests), count_rows=count_rows)
+    asked = None if requests is None else read_records(requests, max_line=max_line)
+    again = read_rows(path, max_line) if path != STDIN and is_regular_file(path) else None
+    given = Given(asked, again, filter, mapping.response, whole)
     return _adapted(read_rows(path, max_line, note), display_name(path), FORMATS.get(format), mapping, given, note)
 
 
 def read_rows_of(rows: Iterable[Any], source: str, note: Note = lambda _: None) -> Items:
     """Read records as :func:`read_records` does, from rows of Python."""
-    return _adapted(records_of(enumerate(rows, start=1), source), source, None, FieldMapping(), Given(), note)
+    records = (_made(partial(Record.parse, source=source, number=n), row) for n, row in enumerate(rows, start=1))
+    return _adapted(records, source, None, FieldMapping(), Given(), note)
 
 
 def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) -> Items:
@@ -86,13 +78,11 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
         TokurError: the file as a whole cannot be read.
     """
     if (published := published_rows(path, max_line)) is not None:
-        yield from published
+        yield from (_made(partial(Record.parse, source=path, number=number), row) for number, row in published)
         return
     source = display_name(path)
     with open_input(path) as stream:
         head = stream.peek(1).removeprefix(BOM)
-        if head.startswith((b"PAR1", b"ARROW1")):
-            raise TokurError(f"{source}: is a table: give it by a name that ends in .parquet or .arrow")
         if is_log(head):
             rows = read_log(stream, source, max_line, note)
         elif _ROWS.match(head):
@@ -101,12 +91,16 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
             rows = lines(stream, source, max_line)
         too_long = f"is longer than {max_line / 1e6:g} MB: raise --set max_line to read it"
         for name, line, text in rows:
-            try:
-                yield RecordError(too_long, name, line) if text is None else Record.parse(text, name, line)
-            except RecordError as error:
-                first = (text or b"").decode("utf-8", "replace") if (name, line) == (source, 1) else ""
-                hint = next((said for form, said in _HINTS.items() if re.fullmatch(form, first)), "")
-                yield RecordError(error.message + hint, name, line)
+            row = RecordError(too_long, name, line) if text is None else text
+            yield _made(partial(Record.parse, source=name, number=line), row)
+
+
+def _made(make: Callable[[Any], Record], row: Any) -> Record | RecordError:
+    """Return the record that is made of a row, or an error in its place."""
+    try:
+        return row if isinstance(row, RecordError) else make(row)
+    except RecordError as error:
+        return error
 
 
 def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMapping, given: Given, note: Note) -> Items:
@@ -123,8 +117,4 @@ def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMappin
     if given.requests is not None and form is not COMPLETIONS:
         raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
     given = replace(given, before=bad, note=lambda words: note(f"{source}: {words}"))
-    for record in form.read(chain([row], rows), given):
-        try:
-            yield record if isinstance(record, RecordError) else complete(mapping.apply(record))
-        except RecordError as error:
-            yield error
+    yield from map(partial(_made, lambda record: complete(mapping.apply(record))), form.read(chain([row], rows), given))

@@ -12,7 +12,7 @@ from tokur_cli.records.prompt import (
     Prompt,
     check_token_ids,
     check_token_strings,
-    paths_of_texts,
+    other_fields,
     read_tools,
     split_messages,
 )
@@ -140,10 +140,8 @@ class Record:
             _, answer = split_messages(self)
             if answer is not None:
                 return answer
-        if "response" not in self.fields and (texts := paths_of_texts(self.fields)):
-            raise self.error(
-                f'"response" is missing: tokur generate answers questions, --response-field names another field{texts}'
-            )
+        if "response" not in self.fields and (others := other_fields("response", self.fields)):
+            raise self.error(f'"response" is missing: tokur generate answers questions{others}')
         return self.text("response")
 
     @property
@@ -168,10 +166,8 @@ class Record:
             return Prompt(text=self.text("prompt"))
         if not {"custom_id", "object", "choices"}.isdisjoint(self.fields):  # of a service's answers
             raise self.error("has no prompt: give the file of what was asked with --requests")
-        raise self.error(
-            'has no prompt: it needs "question", "messages" or "prompt"; --question-field names another field'
-            f"{paths_of_texts(self.fields)}"
-        )
+        others = other_fields("question", self.fields)
+        raise self.error(f'has no prompt: it needs "question", "messages" or "prompt"{others}')
 
     @property
     def turns(self) -> list[dict[str, Any]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.formats import maybe_references
+from tokur_cli.records.formats import other_references
 from tokur_cli.records.reader import read_records, read_rows_of
 from tokur_cli.records.record import Record
 
@@ -43,23 +43,16 @@ def read_input(command: str, source: InputOptions, *, is_labelled: bool = False)
 
 def _noticing(command: str, items: Iterator[Record | RecordError]) -> Iterator[Record | RecordError]:
     """Yield the items; say once that none of the first records has a reference, where fields may be it."""
-    names: dict[str, None] = {}
-    left = _LOOKED_AT
+    others, left = "", _LOOKED_AT
     for item in items:
         if left and isinstance(item, Record):
-            found = maybe_references(item)
-            names |= dict.fromkeys(found)
-            left = left - 1 if found else 0
-            if found and not left:
-                _say_no_reference(command, names)
+            others = other_references(item)
+            left = left - 1 if others else 0
+            if others and not left:
+                say(command, f"no record has a reference{others}")
         yield item
-    if names and left:
-        _say_no_reference(command, names)
-
-
-def _say_no_reference(command: str, names: Iterable[str]) -> None:
-    fields = ", ".join(names)
-    say(command, f"no record has a reference; fields here: {fields}; --reference-field NAME reads one")
+    if others and left:
+        say(command, f"no record has a reference{others}")
 
 
 def _first(items: Iterator[Record | RecordError], count: int) -> Iterator[Record | RecordError]:

@@ -1,7 +1,8 @@
-"""What the formats share: how one is declared, and how a row becomes a record."""
+"""What the formats share: how one is declared, and how a row becomes records with references and models."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -9,6 +10,8 @@ from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
+from tokur_cli.records.mapping import as_text, find_value
+from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import SCHEMA, Record
 
 Items = Iterator[Record | RecordError]
@@ -17,14 +20,27 @@ Note = Callable[[str], None]
 """Takes what is to be said of a stream."""
 Fields = Mapping[str, Any]
 
+_SAMPLES = (  # the responses to one question
+    *("samples", "responses", "outputs", "completions", "generations", "resps", "code", "sampled_responses"),
+    "choices",  # of a chat service, not of a multiple choice
+)
+_REFERENCES = (  # beside a response; the ones that can mean nothing else first
+    *("gold", "gold_answer", "ground_truth", "gt", "target", "expected", "expected_output", "expectedOutput"),
+    *("answer", "solution", "label"),
+)
+_MODELS = ("model", "model_name", "model_id")
+VERDICTS = ("correct", "is_correct", "score", "scores", "quality", "acc")
+_PARALLEL = (*VERDICTS, "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
+_COLUMN = re.compile(r"(response|sample|completion|output|generation)s?[ _.-]?([0-9]+)")
+_NO_LABELS = {"correct", "incorrect", "true", "false", "right", "wrong", "pass", "fail", "passed", "failed"}
+
 
 @dataclass(frozen=True)
 class Given:
     """What is given beside a stream's rows to read them."""
 
     requests: Items | None = None  # of the file that holds the requests, in whatever format they are
-    requests_name: str = ""  # of that file
-    count_rows: Callable[[], int | None] = lambda: None  # None where it cannot be known how many there are
+    again: Items | None = None  # the rows once more; None where they can be read only once
     filter: str | None = None  # which of a response's rows is read, where each filter wrote one
     samples: str | None = None  # the path of the list of samples that --response-field names
     whole: bool = False  # whether a row of several samples is one record, its question
@@ -47,9 +63,10 @@ class Format:
 
 
 def has(*names: str, but: Iterable[str] = ()) -> Callable[[Fields], bool]:
-    """Return what recognises rows that have all of these fields, but none of some others."""
-    needed = frozenset(names)
-    return lambda fields: fields.keys() >= needed and fields.keys().isdisjoint(but)
+    """Return what recognises rows that have all of these fields, maybe within others, but none of some others."""
+    return lambda fields: (
+        all(name in fields or find_value(fields, name) is not None for name in names) and fields.keys().isdisjoint(but)
+    )
 
 
 def adapt_rows(
@@ -70,7 +87,23 @@ def adapt_rows(
         except KeyError as error:
             yield row.error(f'is no {form} row: "{error.args[0]}" is missing')
         except (TypeError, ValueError, AttributeError, LookupError):
-            yield row.error(f"is no {form} row: one of its fields is of another type")
+            yield row.error(f"is no {form} row: one of its fields is not what it must be")
+
+
+def row_format(
+    recognises: Callable[[Fields], bool], verdicts: Callable[[Fields], dict[str, Any] | None] | None = None
+) -> Callable[[Callable[[Record], Record]], Format]:
+    """Make a function of one row a format of its name: each row is a question with one response or a list of them."""
+
+    def declare(adapt: Callable[[Record], Record]) -> Format:
+        name = adapt.__name__.replace("_", "-")
+
+        def read(rows: Items, given: Given) -> Items:
+            return adapt_rows(rows, name, lambda row: map(adapt, [row] if given.whole else _split(row, given.samples)))
+
+        return Format(name, recognises, read, verdicts)
+
+    return declare
 
 
 def with_tokur(record: Record, **values: Any) -> Record:
@@ -93,3 +126,96 @@ def dicts(value: Any, form: str | None = None) -> list[dict[str, Any]]:
 def digest(*values: Any) -> bytes:
     """Return what tells JSON values from others, in 8 bytes."""
     return blake2b(encode_value(values), digest_size=8).digest()
+
+
+# --- samples ---
+
+
+def _split(row: Record, named: str | None) -> list[Record]:
+    """Return a row for each response to its question, numbered from 0; the row itself where it holds no list of them.
+
+    What other lists of the same length say of the responses goes with each: verdicts, log-probabilities. ``named`` is
+    the path of the list that ``--response-field`` names.
+    """
+    path, items = (named, dict(enumerate(find_value(row.fields, named, list) or []))) if named else _samples(row.fields)
+    same = [name for name in _PARALLEL if path and isinstance(row.get(name), list) and len(row.get(name)) == len(items)]
+    rows = []
+    for number, item in items.items():
+        said = _said(item)
+        own = {name: row.fields[name][number] for name in same} | ({path: [item]} if path in row.fields else {})
+        own |= {name: item[name] for name in _PARALLEL if isinstance(item, dict) and name in item}
+        own["response"] = read_response(f"{path}[{number}]", item if said is None else said, row)
+        one = row.copy()
+        for name, value in own.items():
+            one.set(name, value)
+        verdict = next((own[name] for name in VERDICTS if own.get(name) is not None), None)
+        if verdict in (0, 1) and ("correct" in own or "correct" not in one.fields):
+            one.set("correct", bool(verdict))
+        reason = own.get("finish_reason")
+        rows.append(with_tokur(one, sample=number, finish_reason=reason if isinstance(reason, str) else None))
+    return rows or [row]
+
+
+def _samples(fields: Fields) -> tuple[str, dict[int, Any]]:
+    """Return the name of the list that holds the responses to a row's question, and them by their numbers from 0.
+
+    The name of columns such as ``response_0`` and ``response_1`` is empty. So are both where there are none.
+    """
+    columns = [(match[1], int(match[2]), name) for name in fields if (match := _COLUMN.fullmatch(name))]
+    of_one = [fields[name] for kind, _, name in sorted(columns) if kind == columns[0][0]]
+    if len(of_one) > 1 and "response" not in fields:
+        return "", {number: text for number, text in enumerate(of_one) if isinstance(text, str)}
+    for name in () if isinstance(fields.get("response"), str) else _SAMPLES:
+        kinds, items = dict if name == "choices" else object, find_value(fields, name, list)  # choices may be texts
+        if items and all(isinstance(item, kinds) and _said(item) is not None for item in items):
+            return name, dict(enumerate(items))
+    return "", {}
+
+
+def _said(item: Any) -> str | dict[str, Any] | None:
+    """Return the text or the message in a response: a text, a list of one, or an object that has it; else None."""
+    match item:
+        case {"message": dict(message)}:
+            return message
+        case str(text) | [str(text)] | {"text": str(text)} | {"content": str(text)} | {"response": str(text)}:
+            return text
+    return None
+
+
+# --- references and models ---
+
+
+def complete(record: Record) -> Record:
+    """Give a response its reference and its model where they stand under everyday names; return the record.
+
+    A question without a response is given the reference that TriviaQA's rows have.
+    """
+    fields = record.fields
+    is_answered = isinstance(fields.get("response"), str)
+    names = _REFERENCES if is_answered else () if find_value(fields, "answer.aliases", list) is None else ("answer",)
+    found = filter(None, (_reference(name, fields[name]) for name in names if name in fields))
+    if fields.get("reference") is None and (reference := next(found, None)):
+        record.set("reference", reference)
+    model = next((fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name]), None)
+    if is_answered and record.tokur.get("model") is None and model:
+        record.set("tokur", {"schema": SCHEMA, **record.tokur, "model": model})
+    return record
+
+
+def _reference(name: str, value: Any) -> str | list[str] | None:
+    """Return the reference in a field; None where it holds none."""
+    if isinstance(value, dict):  # of TriviaQA
+        names = [value.get("value"), *(find_value(value, "aliases", list) or [])]
+        value = list(dict.fromkeys(item for item in names if isinstance(item, str) and item))
+    if isinstance(value, list):
+        texts = [text for item in value if isinstance(text := _reference(name, item), str)]
+        if len(texts) < len(value) or not texts:
+            return None
+        return texts[0] if len(texts) == 1 else texts
+    text = as_text(value)
+    if not isinstance(text, str) or not text.strip():
+        return None
+    if "####" in text:  # of GSM8K
+        return text.rpartition("####")[2].strip() or None
+    is_verdict = name == "label" and (not isinstance(value, str) or text.strip().lower() in _NO_LABELS)
+    return None if is_verdict or (name == "solution" and text == value and "\\boxed" not in text) else text

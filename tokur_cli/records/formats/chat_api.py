@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, repeat
 from typing import Any
@@ -21,8 +21,6 @@ from tokur_cli.records.mapping import find_value, with_fields
 from tokur_cli.records.prompt import ENCRYPTED, read_response, read_tools
 from tokur_cli.records.record import Record
 
-Body = Mapping[str, Any]
-Choice = dict[str, Any]
 _PROMPTS = ("question", "messages", "prompt")
 _JOINED = ("id", *_PROMPTS, "reference")  # of a request; any other field stays the completion's where both have it
 _REASONS = {
@@ -37,7 +35,7 @@ _REASONS = {
 # --- layouts ---
 
 
-def _layout(body: Body) -> Callable[[Body], list[Choice]] | None:
+def _layout(body: Fields) -> Callable[[Fields], list[dict[str, Any]]] | None:
     """Return what reads a service's answer as choices of a chat completion; None where it is one, or no answer."""
     match body:
         case {"object": "response"} if "choices" not in body:
@@ -59,15 +57,13 @@ def _layout(body: Body) -> Callable[[Body], list[Choice]] | None:
     return partial(_of_one_text, at)
 
 
-def _choice(text: Any, reason: Any, tokens: Any = None, **message: Any) -> Choice:
+def _choice(text: Any, reason: Any, tokens: Any = None, **message: Any) -> dict[str, Any]:
     """Return a choice of a chat completion, with the log-probabilities of a list of tokens."""
     if isinstance(reason, dict):  # of SGLang
         reason = "stop_string" if isinstance(reason.get("matched"), str) else reason.get("type")
-    choice = {
-        "message": {"content": text, **message},
-        "finish_reason": _REASONS.get(reason, reason) if isinstance(reason, str) else None,
-        "logprobs": {"content": tokens} if tokens else None,
-    }
+    reason = _REASONS.get(reason, reason) if isinstance(reason, str) else None
+    logprobs = {"content": tokens} if tokens else None
+    choice = {"message": {"content": text, **message}, "finish_reason": reason, "logprobs": logprobs}
     return choice | ({"logged": True} if tokens else {})
 
 
@@ -93,7 +89,7 @@ def _tokens(listed: Any, tops: Any = None) -> list[dict[str, Any]]:
     return tokens
 
 
-def _of_one_text(paths: list[str], body: Body) -> list[Choice]:
+def _of_one_text(paths: list[str], body: Fields) -> list[dict[str, Any]]:
     """Text, finish reason, tokens, the likeliest ones and reasoning at these paths; the last two may be missing."""
     text, reason, listed, tops, reasoning = (find_value(body, path) for path in [*paths, "", ""][:5])
     if not reason:  # of llama.cpp before December 2024
@@ -103,30 +99,29 @@ def _of_one_text(paths: list[str], body: Body) -> list[Choice]:
     return [_choice(text, reason, tokens if are_texts else None, reasoning_content=reasoning)]
 
 
-def _of_responses_api(body: Body) -> list[Choice]:
+def _of_responses_api(body: Fields) -> list[dict[str, Any]]:
     """OpenAI's Responses API."""
     said, thought, calls = (dicts(body.get("output"), form) for form in ("message", "reasoning", "function_call"))
     texts, thoughts = ([part for item in items for part in dicts(item.get("content"))] for items in (said, thought))
+    reasoning = [{"type": "reasoning", "reasoning": part.get("text")} for part in thoughts]
     hidden = [{"type": ENCRYPTED}] if thought and not thoughts else []
-    reason = find_value(body, "incomplete_details.reason") or "stop"
     tokens = [token for part in texts for token in dicts(part.get("logprobs"))]
-    reasoning = "\n\n".join(str(part.get("text")) for part in thoughts)
-    content = [*hidden, *texts] if texts else None
-    return [_choice(content, reason, tokens, reasoning_content=reasoning, tool_calls=calls)]
+    content = [*hidden, *reasoning, *texts] if texts else None
+    return [_choice(content, find_value(body, "incomplete_details.reason") or "stop", tokens, tool_calls=calls)]
 
 
-def _of_messages_api(body: Body) -> list[Choice]:
+def _of_messages_api(body: Fields) -> list[dict[str, Any]]:
     """Anthropic's Messages API."""
     blocks = [block for block in body["content"] if block["type"] != "tool_use"]
     has_text = any(block["type"] not in ("thinking", ENCRYPTED) for block in blocks)
-    calls = dicts(body["content"], "tool_use")
-    return [_choice(blocks if has_text else None, body.get("stop_reason"), tool_calls=calls)]
+    content, calls = blocks if has_text else None, dicts(body["content"], "tool_use")
+    return [_choice(content, body.get("stop_reason"), tool_calls=calls)]
 
 
-def _of_gemini(body: Body) -> list[Choice]:
+def _of_gemini(body: Fields) -> list[dict[str, Any]]:
     """Google's Gemini API, as its service (camelCase) or its client (snake_case) writes it."""
 
-    def in_snake_case(fields: Body) -> Body:
+    def in_snake_case(fields: Fields) -> Fields:
         return {re.sub("[A-Z]", lambda sign: f"_{sign[0].lower()}", name): value for name, value in fields.items()}
 
     body, choices = json.loads(json.dumps(body), object_hook=in_snake_case), []
@@ -144,22 +139,17 @@ def _of_gemini(body: Body) -> list[Choice]:
 
 
 def _read_request(record: Record, request: Record) -> dict[str, Any]:
-    """Return the fields of the request that a record answers: the prompt, the id, and what else is known of it."""
-    place = f"its request ({request.source}:{request.line})"
-    if isinstance(body := request.get("body"), dict):  # of a batch
-        return {"id": request.get("custom_id"), **_read_body(place, record, body)}
-    if request.get("question") is None:
-        return {name: request.get(name) for name in ("id", "reference")} | _read_body(place, record, request.fields)
-    taken = (*_JOINED, *record.fields, "response", "tokur")
-    return {name: request.get(name) for name in _JOINED} | request.without(*taken).fields
+    """Return the fields of the request that a record answers: the prompt, the id, and what else is known of it.
 
-
-def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
-    """Return the fields that hold the prompt of a request: ``messages`` and ``tools``, ``prompt`` or its token ids.
-
-    It is one to OpenAI's chat completions, completions or responses, or to Anthropic's messages; ``place`` names it in
-    the errors of the record that answers it.
+    It is a question, or a request to OpenAI's chat completions, completions or responses, or to Anthropic's messages,
+    maybe in a batch.
     """
+    if request.get("question") is not None:
+        taken = (*_JOINED, *record.fields, "response", "tokur")
+        return {name: request.get(name) for name in _JOINED} | request.without(*taken).fields
+    place = f"its request ({request.source}:{request.line})"
+    body = find_value(request.fields, "body", dict) or request.fields
+    known = {"id": request.get("custom_id", request.get("id")), "reference": request.get("reference")}
     match body:
         case {"messages": messages}:
             system = body.get("system")
@@ -171,9 +161,9 @@ def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
         case {"echo": echo} if echo:
             raise record.error(f"{place} asked for echo: prompt and response cannot be distinguished")
         case {"prompt": str(text) | [str(text)]}:
-            return {"prompt": text}
+            return {**known, "prompt": text}
         case {"prompt": [[*tokens]] | [*tokens]} if all(type(token) is int for token in tokens):
-            return {"prompt_token_ids": tokens}
+            return {**known, "prompt_token_ids": tokens}
         case _:
             raise record.error(f"{place} has neither messages nor a single prompt")
     tools = body.get("tools")
@@ -181,26 +171,13 @@ def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
         raise record.error(f"{place} has tools that are no functions, the only ones that can be named to a model")
     if system is not None and isinstance(messages, list):
         messages = [{"role": "system", "content": system}, *messages]
-    return {"messages": messages, "tools": tools}
-
-
-def _requests_of(given: Given, is_batch: bool) -> dict[str | int, Record | RecordError]:
-    """Return requests by their ``custom_id`` in a batch, else by their positions from 1."""
-    requests: dict[str | int, Record | RecordError] = {}
-    for number, row in enumerate(given.requests or (), start=1):
-        key = row.get("custom_id") if is_batch and isinstance(row, Record) else number
-        if is_batch and not isinstance(key, str):
-            raise TokurError(f"{given.requests_name}:{row.line}: has no custom_id; is this the batch's input file?")
-        if key in requests:
-            raise TokurError(f"{given.requests_name}:{row.line}: a second request with custom_id {key!r}")
-        requests[key] = row
-    return requests
+    return {**known, "messages": messages, "tools": tools}
 
 
 # --- rows ---
 
 
-def read_choice(record: Record, what: str, choice: dict[str, Any], asked: Fields, **known: Any) -> Items:
+def read_choice(record: Record, what: str, choice: dict[str, Any], asked: Fields, **known: Any) -> Iterator[Record]:
     """Yield the record of a choice of a chat completion or a completion, which errors call ``what``.
 
     ``asked`` are the fields of the prompt; ``known`` is what else ``tokur`` holds.
@@ -208,8 +185,8 @@ def read_choice(record: Record, what: str, choice: dict[str, Any], asked: Fields
     name, said = ("message", dict(choice["message"])) if "message" in choice else ("text", choice.get("text"))
     text = read_response(f"{what}.{name}", said, record)
     parts = dicts(find_value(choice, "message.content"))
-    if any(part.get("redacted") or part.get("type") == ENCRYPTED for part in parts):
-        known["reasoning"] = "withheld"
+    is_hidden = any(part.get("redacted") or part.get("type") == ENCRYPTED for part in parts)
+    known["reasoning"] = "withheld" if is_hidden else None
     logged = {"logprobs": choice["logprobs"]} if "logged" in choice else {}
     # vLLM tells which of the request's stop strings ended a response; no end token follows it then
     reason = "stop_string" if isinstance(choice.get("stop_reason"), str) else choice.get("finish_reason")
@@ -221,31 +198,30 @@ def _read(rows: Items, given: Given) -> Items:
     """Join answers with their requests: by id in a batch, else with their own, or with the one in the same position."""
     first = next(rows)
     is_batch = isinstance(first, Record) and "custom_id" in first.fields
-    requests, in_order = _requests_of(given, is_batch), given.requests is not None and not is_batch
-    by = "custom_id" if is_batch else "number"
+    asked, in_order = list(given.requests or ()), given.requests is not None and not is_batch
+    keys = [row.get("custom_id") if is_batch and isinstance(row, Record) else n for n, row in enumerate(asked, start=1)]
+    requests = dict(zip(map(str, keys), asked, strict=True))
+    if len(requests) < len(asked):
+        raise TokurError("--requests: some have one custom_id, or none; is this the batch's input file?")
     samples: Counter[bytes] = Counter()  # of each question so far
 
     def check_count(rows: int | None) -> None:
         if in_order and rows not in (None, len(requests)):
-            raise TokurError(
-                f"{given.requests_name}: holds {len(requests):,} requests, but there are {rows:,} completions: the two "
-                "are joined in their order"
-            )
+            raise TokurError(f"--requests: {len(requests):,} requests, but {rows:,} completions, which go in order")
 
     def adapt(row: Record, number: int) -> Items:
         place, body = _answer(row)
-        key = row.text("custom_id") if is_batch else number
+        key = row.text("custom_id") if is_batch else str(number)
         prompt: dict[str, Any] = {"id": key} if is_batch else {}
         if given.requests is not None:
-            if (asked := requests.get(key)) is None:
-                raise row.error(f"{given.requests_name} has no request with {by} {key!r}")
+            asked = requests.get(key, RecordError(f"there is none with the id or number {key}"))
             if isinstance(asked, RecordError):
-                raise row.error(f"its request is a bad one: {asked}")
+                raise row.error(f"its request cannot be read: {asked}")
             prompt |= _read_request(row, asked)
         elif place and not is_batch:
-            own = row.get("request", row.fields)
-            own = find_value(own, "body", dict) or own
-            prompt = _read_body("its request", row, own)
+            own = find_value(row.fields, "request.body", dict) or row.get("request", row.fields)
+            known = {"id": row.get("id"), "reference": row.get("reference")}
+            prompt = _read_request(row, Record({**own, **known}, row.source, row.line))
             body = {**body, "model": body.get("model") or own.get("model")}
         elif any(row.get(name) is not None for name in _PROMPTS):
             prompt["id"] = None  # the id of a completion is no question's
@@ -253,30 +229,25 @@ def _read(rows: Items, given: Given) -> Items:
         question = digest({name: prompt.get(name, row.get(name)) for name in ("id", *_PROMPTS, "prompt_token_ids")})
         first, choices = samples[question], body["choices"]
         prompt_ids = prompt.pop("prompt_token_ids", None) or body.get("prompt_token_ids")
-        if not choices:
-            raise row.error(f'"{place}choices" is empty')
         samples[question] += len(choices)
-        for position, choice in enumerate(choices):
+        for position, choice in enumerate(choices or [{}]):
             one, index = row.copy(), find_value(choice, "index", int)
             if len(choices) > 1:  # else every record would carry all the others' responses
                 own = {**body, "choices": [choice]}
                 own = {**row.fields["response"], "body": own} if place == "response.body." else own
                 one.set("response" if place else "choices", own if place else [choice])
-            known = {
-                "model": body.get("model"),
-                "sample": first + (position if index is None else index),
-                "prompt_token_ids": prompt_ids or find_value(choice, "prompt_token_ids"),
-            }
+            known = {"model": body.get("model"), "sample": first + (position if index is None else index)}
+            known["prompt_token_ids"] = prompt_ids or find_value(choice, "prompt_token_ids")
             read = partial(read_choice, what=f"{place}choices[{position}]", choice=choice, asked=prompt, **known)
             yield from adapt_rows([one], COMPLETIONS.name, read)
 
-    check_count(given.count_rows() if in_order else None)
+    check_count(sum(1 for _ in given.again) if in_order and given.again else None)
     for number, row in enumerate(chain([first], rows), given.before + 1):
         yield from adapt_rows([row], COMPLETIONS.name, partial(adapt, number=number))
     check_count(number)
 
 
-def _unwrapped(fields: Fields) -> tuple[str, Body]:
+def _unwrapped(fields: Fields) -> tuple[str, Fields]:
     """Return where in a row a service's answer stands: nowhere, ``response.`` or ``response.body.``; and the answer."""
     for place in ("response.body", "response"):
         if (answer := find_value(fields, place, dict)) is not None:
@@ -284,15 +255,13 @@ def _unwrapped(fields: Fields) -> tuple[str, Body]:
     return "", fields
 
 
-def _answer(row: Record) -> tuple[str, Body]:
+def _answer(row: Record) -> tuple[str, Fields]:
     """Return the same of an answer that did not fail, in the form of a chat completion or a completion."""
     place, body = _unwrapped(row.fields)
     status, error = find_value(row.fields, "response.status_code"), row.get("error") or body.get("error")
     code = "" if status in (None, 200) else f" with status {status}"
     if code or (error and not body.get("choices")):
-        said = error or body
-        while isinstance(said, dict):
-            said = said.get("error") or said.get("message") or json.dumps(said)
+        said = find_value(error, "message") or error or find_value(body, "error.message") or body
         raise row.error(f"the request failed{code}: {said}")
     if (choices_of := _layout(body)) is not None:
         model = next((body[name] for name in ("model", "modelVersion", "model_version") if name in body), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import re
 import sys
 from contextlib import suppress
@@ -12,7 +11,7 @@ from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, Note, adapt_rows, add_label, dicts, has
+from tokur_cli.records.formats.base import Fields, Note, add_label, dicts, has, row_format
 from tokur_cli.records.formats.chat_api import read_choice
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import read_response
@@ -31,29 +30,48 @@ _UNFINISHED = 'the log has the status "started": its run did not end, and sample
 # --- samples ---
 
 
-def _read(rows: Items, given: Given) -> Items:
-    invalidated = 0
-    for record in adapt_rows(rows, INSPECT.name, _adapt):
-        invalidated += isinstance(record, Record) and record.get("invalidation") is not None
-        yield record
-    if invalidated:
-        given.note(f"{invalidated:,} of the samples were invalidated by who ran the evaluation, but read")
+def _inline(record: Record, value: Any) -> Any:
+    """Return a JSON value without attachments, which a sample keeps apart, and without fields that are null."""
+    if isinstance(value, dict):
+        return {name: _inline(record, item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_inline(record, item) for item in value]
+    if isinstance(value, str) and value.startswith(_ATTACHMENT):
+        return record.fields["attachments"][value.removeprefix(_ATTACHMENT)]
+    return value
 
 
-def _adapt(record: Record) -> Items:
-    """Yield the record of a sample, whose output is a chat completion by other names."""
+def _verdict(value: Any) -> Any:
+    """Return what Inspect's own metrics count a score's value as; what they cannot count is returned as it is."""
+    with suppress(ValueError):
+        return float(value) if isinstance(value, str) else value
+    return _VERDICTS.get(value, _VERDICTS.get(value.lower(), value))
+
+
+def _verdicts(fields: Fields) -> dict[str, Any] | None:
+    """Return what the scorers of a sample say, by the path to each; null where one failed, None where all did."""
+    said: dict[str, Any] = {}
+    for name, score in (find_value(fields, "scores", dict) or {}).items():
+        if find_value(score, "metadata.tokur") is None:  # tokur's own scorer says nothing of right and wrong
+            value = find_value(score, "value")
+            values = {f".{part}": item for part, item in value.items()} if isinstance(value, dict) else {"": value}
+            said |= {f"scores.{name}.value{part}": _verdict(item) for part, item in values.items()}
+    return None if not said and fields.get("error") is not None else said
+
+
+@row_format(has("epoch", "input", "target", "output"), _verdicts)
+def inspect(record: Record) -> Record:
+    """Return the record of a sample, whose output is a chat completion by other names."""
     output, error = record.fields["output"], record.get("error")
     if not dicts(output.get("choices")):  # a sample may have a response though its grading failed
-        failed = f"the sample failed: {find_value(error, 'message') or error}"
-        raise record.error('is no inspect sample: "output.choices" is empty' if error is None else failed)
+        raise record.error(f"the sample failed: {find_value(error, 'message') or error or 'it has no output.choices'}")
     choice = _inline(record, output["choices"][0])
     message, reason = choice["message"], choice.pop("stop_reason", None)
     choice["finish_reason"] = "length" if reason in ("max_tokens", "model_length") else reason
     question, target = _inline(record, record.fields["input"]), record.fields["target"]
     # No target is written as an empty text, or as a list of none
     asked = {"reference": (target[0] if isinstance(target, list) and len(target) == 1 else target) or None}
-    if isinstance(question, str):
-        asked["question"] = question
+    asked |= {"question": question} if isinstance(question, str) else {}
     response, last = read_response("output.choices[0].message", message, record), dicts(record.get("messages"))[-1:]
     is_last = last and last[0].get("role") == "assistant" and read_response("messages[-1]", last[0], record) == response
     if not is_last:
@@ -66,45 +84,9 @@ def _adapt(record: Record) -> Items:
     model, sample = output.get("model") or None, record.fields["epoch"] - 1
     (adapted,) = read_choice(record, "output.choices[0]", choice, asked, model=model, sample=sample)
     said = [None] if error is not None else list((_verdicts(record.fields) or {}).values())
-    if isinstance(adapted, Record) and len(said) == 1:
+    if len(said) == 1:
         add_label(adapted, said[0])
-    yield adapted
-
-
-def _inline(record: Record, value: Any) -> Any:
-    """Return a JSON value without attachments, which a sample keeps apart, and without fields that are null."""
-    if isinstance(value, dict):
-        return {name: _inline(record, item) for name, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_inline(record, item) for item in value]
-    if not isinstance(value, str) or not value.startswith(_ATTACHMENT):
-        return value
-    try:
-        return record.checked_text("attachments", record.fields["attachments"][value.removeprefix(_ATTACHMENT)])
-    except (KeyError, TypeError):
-        raise record.error(f'"{value}" is missing: write the log again with resolve_attachments=True') from None
-
-
-def _verdict(value: Any) -> Any:
-    """Return what Inspect's own metrics count a score's value as; what they cannot count is returned as it is."""
-    if not isinstance(value, str):
-        return value
-    with suppress(ValueError):
-        if math.isfinite(number := float(value)):
-            return number
-    return _VERDICTS.get(value, _VERDICTS.get(value.lower(), value))
-
-
-def _verdicts(fields: Fields) -> dict[str, Any] | None:
-    """Return what the scorers of a sample say, by the path to each; null where one failed, None where all did."""
-    said: dict[str, Any] = {}
-    for name, score in (find_value(fields, "scores", dict) or {}).items():
-        if find_value(score, "metadata.tokur") is not None:
-            continue  # tokur's own scorer says nothing of right and wrong
-        value = find_value(score, "value")
-        values = {f".{part}": item for part, item in value.items()} if isinstance(value, dict) else {"": value}
-        said |= {f"scores.{name}.value{part}": _verdict(item) for part, item in values.items()}
-    return None if not said and fields.get("error") is not None else said
+    return adapted
 
 
 # --- logs ---
@@ -138,8 +120,6 @@ def _archived(stream: io.BufferedReader, source: str, longest: int, note: Note) 
     else:
         import zipfile
 
-    if not isinstance(stream, io.BufferedReader) or not stream.seekable():
-        raise TokurError(f"{source}: an Inspect log is read as a file, not from a pipe or an archive")
     try:
         with zipfile.ZipFile(stream) as archive:
             names = archive.namelist()
@@ -154,6 +134,3 @@ def _archived(stream: io.BufferedReader, source: str, longest: int, note: Note) 
                     yield f"{source}/{name}", 1, None if is_long else archive.read(name)
     except Exception as error:  # of zipfile, and of what unpacks its members
         raise TokurError(f"{source}: is not an Inspect log that can be read: {error}") from None
-
-
-INSPECT = Format("inspect", has("epoch", "input", "target", "output"), _read, _verdicts)

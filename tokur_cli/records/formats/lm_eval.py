@@ -35,20 +35,16 @@ def _read(rows: Items, given: Given) -> Items:
 
     yield from adapt_rows(rows, LM_EVAL.name, adapt)
     if passed and not read:
-        there = there_are(passed, str(given.filter))
-        raise UsageError(f"--format lm-eval:{given.filter}: no row has this filter{there}")
+        raise UsageError(f"--format lm-eval:{given.filter}: no row has it{there_are(passed, str(given.filter))}")
     if passed and given.filter is None:
-        given.note(
-            f"read the filter {', '.join(read)}, passed over {', '.join(passed)} of the same responses: "
-            "--format lm-eval:NAME chooses"
-        )
+        given.note(f"read the filter {', '.join(read)}, not {', '.join(passed)}: --format lm-eval:NAME chooses")
 
 
 def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
     """Yield one record for each repeat of each request: ``resps`` is requests x repeats."""
     responses, requests = record.fields["resps"], _values(record.fields["arguments"])
-    if not requests or len(requests) != len(responses):
-        raise record.error(f"is no lm-eval row: {len(requests)} arguments but {len(responses)} resps")
+    if not requests or [isinstance(item, list) and item != [] for item in responses] != [True] * len(requests):
+        raise record.error(f"is no lm-eval row: it has not a list of resps for each of {len(requests)} arguments")
     said = list(_metrics(record.fields).values())
     for number, (request, repeats) in enumerate(zip(requests, responses, strict=True)):
         match _values(request):
@@ -58,19 +54,13 @@ def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
                 asked = {"messages": json.loads(turns)}
             case _:
                 raise record.error("holds log-likelihoods, no response: only generate_until tasks can be scored")
-        if not isinstance(repeats, list) or not repeats:
-            raise record.error(f"is no lm-eval row: resps[{number}] is no list of repeats")
+        identity = doc_id if len(requests) == 1 else f"{doc_id}-{number}"
         for sample, response in enumerate(repeats):
             one, is_only = record.copy(), len(requests) * len(repeats) == 1
             if not is_only:
                 one.set("resps", [[response]])  # else every record would carry all the others' responses
-            one = with_fields(
-                one,
-                id=doc_id if len(requests) == 1 else f"{doc_id}-{number}",
-                response=record.checked_text(f"resps[{number}][{sample}]", response),
-                reference=as_text(record.get("target")),
-                **asked,
-            )
+            text = record.checked_text(f"resps[{number}][{sample}]", response)
+            one = with_fields(one, id=identity, response=text, reference=as_text(record.get("target")), **asked)
             if is_only and len(said) == 1:
                 add_label(one, bool(said[0]) if said[0] in (0, 1) else said[0])
             yield with_tokur(one, sample=sample)

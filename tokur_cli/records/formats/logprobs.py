@@ -70,9 +70,8 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
         if isinstance(rows, dict) and "tokens" in rows:
             numbers, likeliest = (rows.get(name) or [] for name in ("token_logprobs", "top_logprobs"))
             tops = ([{"token": name, "logprob": value} for name, value in (top or {}).items()] for top in likeliest)
-            names = ("token", "logprob", "top_logprobs")
             parallel = itertools.zip_longest(rows["tokens"], numbers, tops)
-            rows = [dict(zip(names, values, strict=True)) for values in parallel]
+            rows = [{"token": text, "logprob": number, "top_logprobs": top} for text, number, top in parallel]
         elif isinstance(rows, dict):
             rows = rows["content"]
         tokens = [_read(record, f"{what}, token {number}", row) for number, row in enumerate(rows, start=1)]
@@ -90,17 +89,13 @@ def logged_logprobs(record: Record) -> list[LoggedToken]:
 
 def _find(record: Record) -> tuple[str, Any]:
     """Return the path of the record's log-probabilities, and what stands there."""
-    fields: Any = record.fields
-    before = ""
-    while isinstance(fields, dict):
+    fields, before = record.fields, ""
+    while fields:
         for place in _PLACES:
             if (value := find_value(fields, place)) is not None:
                 return before + place, value
-        fields, before = fields.get("source"), f"{before}source."
-    raise record.error(
-        'has no "logprobs": ask the service for them ("logprobs": true, "top_logprobs": 20), or leave out '
-        "--from-logprobs to score with a model"
-    )
+        fields, before = find_value(fields, "source", dict), f"{before}source."
+    raise record.error('has no "logprobs": ask the service for "top_logprobs": 20, or leave out --from-logprobs')
 
 
 def _read(record: Record, what: str, row: dict[str, Any]) -> LoggedToken:

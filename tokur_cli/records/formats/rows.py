@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from string import ascii_uppercase
 from typing import Any
 
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, adapt_rows, has, with_tokur
-from tokur_cli.records.formats.everyday import row_format
+from tokur_cli.records.formats.base import Fields, Format, Given, Items, adapt_rows, has, row_format, with_tokur
 from tokur_cli.records.mapping import as_text, find_value, with_fields
 from tokur_cli.records.prompt import read_response, split_messages, with_reasoning
 from tokur_cli.records.record import Record
@@ -18,6 +16,7 @@ _LISTS = ("choices", "options")
 _KEYS = ("answerKey", "answer", "answer_index")
 _LOWERED = ("How ", "What ", "Which ", "Who ", "When ", "Where ")
 _UNREAD = ("prompt_fragments", "system_fragments", "attachments", "tool_calls", "tool_results")
+_is_question = has("question", but=["reference"])
 _ROLES = {name: name for name in ("system", "user", "assistant")}
 _ROLES |= {"human": "user", "gpt": "assistant", "HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
 
@@ -81,12 +80,7 @@ def _last_boxed(record: Record) -> str:
     raise record.error('is no math row: it has no "answer", and its "solution" no complete \\boxed{…}')
 
 
-@row_format(
-    lambda fields: (
-        has("question", "answer", but=["reference"])(fields)
-        and has("source_dataset", "source_index")(find_value(fields, "metadata", dict) or {})
-    )
-)
+@row_format(has("question", "answer", "metadata.source_dataset", "metadata.source_index", but=["reference"]))
 def reasoning_gym(record: Record) -> Record:
     """Read Reasoning Gym: question, answer, which the task's own rule compares, metadata with source_dataset."""
     return with_fields(record, question=record.text("question"), reference=record.fields["answer"])
@@ -95,7 +89,7 @@ def reasoning_gym(record: Record) -> Record:
 def _has_choices(fields: Fields) -> bool:
     has_both = all(any(name in fields for name in names) for names in (_LISTS, _KEYS))
     are_objects = any(find_value(fields, f"{name}.0", dict) is not None for name in _LISTS)  # as a completion's are
-    return has_both and not are_objects and has("question", but=["reference"])(fields)
+    return has_both and not are_objects and _is_question(fields)
 
 
 @row_format(_has_choices)
@@ -109,8 +103,6 @@ def choices(record: Record) -> Record:
     values, labels = (found["text"], found["label"]) if isinstance(found, dict) else (found, None)
     texts = [record.checked_text(name, as_text(value)) for value in values]
     letters = ascii_uppercase[: len(texts)]
-    if not 1 < len(texts) == len(letters) == len(labels or letters):
-        raise record.error(f'is no choices row: "{name}" has {len(texts)} choices, or not a label for each')
     lettered = "\n".join(f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True))
     by_number = isinstance(answer, int)
     by_value = labels is None if by_number else key != "answerKey"  # which is always a label
@@ -120,20 +112,15 @@ def choices(record: Record) -> Record:
         if answer == (place if by_number else label) or (by_value and answer in (value, texts[place]))
     ]
     if len(places) != 1 and answer not in ("", -1):  # where the answers of a test are kept secret
-        which = "several" if places else f"none of the {len(texts)}"
-        raise record.error(f'is no choices row: "{key}" is {json.dumps(answer)}, which is {which} of "{name}"')
+        raise record.error(f'is no choices row: "{key}" is {answer!r}, which is not one of "{name}"')
     question, reference = f"{record.text('question')}\n{lettered}", letters[places[0]] if places else None
     return with_fields(record, question=question, reference=reference)
 
 
-@row_format(
-    lambda fields: has("question", but=["reference"])(fields) and "####" in (find_value(fields, "answer", str) or "")
-)
+@row_format(lambda fields: _is_question(fields) and "####" in (find_value(fields, "answer", str) or ""))
 def gsm8k(record: Record) -> Record:
     """Read GSM8K: question, answer with the final answer after ``####``."""
-    _, mark, final = record.text("answer").rpartition("####")
-    if not mark:
-        raise record.error('is no gsm8k row: "answer" has no final answer after "####"')
+    _, final = record.text("answer").rsplit("####", 1)
     return with_fields(record, question=record.text("question"), reference=final.strip())
 
 
@@ -144,19 +131,17 @@ def _read_llm(rows: Items, given: Given) -> Items:
     conversations: dict[str, list[dict[str, Any]]] = {}
 
     def adapt(record: Record) -> Iterator[Record]:
-        for name in _UNREAD:
-            if record.get(name):
-                raise record.error(f'its prompt had "{name}", which are not read')
-        prompt, response, system = record.text("prompt"), record.text("response"), record.get("system")
-        conversation, name = record.get("conversation_id"), record.get("conversation_name")
-        turns = conversations.get(conversation, []) if isinstance(conversation, str) else []
-        begins = not isinstance(name, str) or re.sub(r"\s+", " ", prompt).startswith(name.removesuffix("…"))
-        if not turns and not begins:  # llm names a conversation by its first prompt
+        if unread := [name for name in _UNREAD if record.get(name)]:
+            raise record.error(f'its prompt had "{unread[0]}", which are not read')
+        prompt, response, system = record.text("prompt"), record.text("response"), record.get("system") or ""
+        conversation, name = record.get("conversation_id"), record.get("conversation_name") or ""
+        turns = conversations.get(conversation, [])
+        # llm names a conversation by its first prompt
+        if not turns and not re.sub(r"\s+", " ", prompt).startswith(name.removesuffix("…")):
             raise record.error("its conversation began before these logs: print all of them, llm logs --json -n 0")
-        if system and system not in [turn["content"] for turn in turns if turn["role"] == "system"]:
-            turns = [*turns, {"role": "system", "content": record.checked_text("system", system)}]
-        turns = [*turns, {"role": "user", "content": prompt}]
-        if isinstance(conversation, str):
+        told = {"role": "system", "content": record.checked_text("system", system)}
+        turns = [*turns, *([told] if system and told not in turns else []), {"role": "user", "content": prompt}]
+        if conversation is not None:
             conversations[conversation] = [*turns, {"role": "assistant", "content": response}]
         adapted = with_fields(record, messages=turns, response=with_reasoning(record.get("reasoning") or "", response))
         yield with_tokur(adapted, model=record.get("model"))
@@ -191,7 +176,7 @@ def _turns(turns: list[dict[str, Any]], role: str, content: str) -> list[dict[st
     return [{"role": _ROLES[turn[role]], "content": turn[content]} for turn in turns]
 
 
-@row_format(lambda fields: find_value(fields, "conversations.0.from") is not None)
+@row_format(has("conversations.0.from"))
 def sharegpt(record: Record) -> Record:
     """Read ShareGPT: conversations of from (human, gpt, system) and value; a last turn of gpt is the response."""
     system = record.get("system")
@@ -223,6 +208,5 @@ def _is_input_output(fields: Fields) -> bool:
 @row_format(_is_input_output)
 def input_output(record: Record) -> Record:
     """Read input and output (texts, or messages, which may stand in an object), as Langfuse exports them."""
-    asked = record.fields["input"]
-    asked = asked["messages"] if isinstance(asked, dict) and "messages" in asked else asked
+    asked = find_value(record.fields, "input.messages") or record.fields["input"]
     return _answered(record, "question", asked, "output", record.fields["output"])
