@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import stat
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import chain
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any, TextIO, cast
 
@@ -26,8 +26,9 @@ Texts = Iterator[tuple[str, int, bytes | None]]
 _GZIP = b"\x1f\x8b"
 _ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # pzstd begins with a frame to be skipped
 _CHUNK = 1 << 16
-_SIGNS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[,{}\[\]]', re.DOTALL)  # a string may be cut off
-_BEFORE = re.compile(rb'\s*(?:"((?:[^"\\]|\\.){0,999})"\s*:\s*)?', re.DOTALL)
+_BEFORE = re.compile(r'[\s,\xef\xbb\xbf]*(?:"((?:[^"\\]|\\.){0,999})"\s*:\s*)?(?=(\S))')  # a value, its name
+_SIGN = re.compile(r"\s*[,\]}]")
+_scan = json.JSONDecoder(strict=False).raw_decode
 
 
 # --- bytes ---
@@ -124,9 +125,7 @@ def lines(stream: io.BufferedReader, name: str, longest: int = MAX_LINE) -> Text
 
 
 def elements(stream: io.BufferedReader, name: str, key: str | None = None, longest: int = MAX_LINE) -> Texts:
-    """Yield the elements of a JSON array, or the values of an object, with memory for one.
-
-    Whether they are JSON is for the reader to see. Each is named by its index, or by its name in the object.
+    """Yield the elements of a JSON array, or the values of an object, with memory for one, each named by its index.
 
     Args:
         stream: JSON text.
@@ -135,45 +134,33 @@ def elements(stream: io.BufferedReader, name: str, key: str | None = None, longe
         longest: the longest element in bytes.
 
     Raises:
-        TokurError: the text ends too early, or goes on after the end.
+        TokurError: after the elements before it: one is no JSON, cut short or far too long, or text follows the end.
     """
-    opening = None if key is None else re.compile(rb'\s*"%s"\s*:\s*\[' % re.escape(key.encode()))
-    depth, index, line, begins = 0, 0, 1, 1
-    text, is_long = bytearray(), False  # of the element so far
-    quoted = b""  # the begin of a string that was cut off, and of an escape in it
-    while chunk := stream.read1(_CHUNK):
-        start, chunk = len(quoted), quoted + chunk
-        for found in _SIGNS.finditer(chunk):
-            sign, end = found[0], found.end()
-            if sign.startswith(b'"'):
-                quoted = b"" if found[1] else b'"' + chunk[end:]
-                continue
-            depth += (sign in b"[{") - (sign in b"]}")
-            if opening and depth == 2 and opening.fullmatch(text + chunk[start:end]):
-                depth, opening = 1, None
-            elif depth > 1 or (depth == 1 and sign in b"]}"):  # within an element, or the end of its last bracket
-                continue
-            elif opening is None and sign not in b"[{":
-                text += chunk[start : found.start()]
-                before = _BEFORE.match(text)
-                assert before is not None  # it may be empty
-                value = bytes(text[before.end() :].rstrip())
-                label = (before[1] or b"%d" % index).decode("utf-8", "replace")
-                is_long |= len(value) > longest
-                if value or sign == b",":
-                    yield f"{name}[{label}]", begins + text.count(b"\n", 0, before.end()), None if is_long else value
-                index += 1
-            line += chunk.count(b"\n", start, end)
-            text, is_long, begins, start = bytearray(), False, line, end
-            if depth == 0:
-                for more in chain([chunk[end:]], iter(lambda: stream.read1(_CHUNK), b"")) if key is None else ():
-                    line += more.count(b"\n", 0, len(more) - len(more.lstrip()))
-                    if more.strip():
-                        raise TokurError(f"{name}:{line}: this is not valid JSON: there is text after the end")
-                return
-        line += chunk.count(b"\n", start)
-        if len(text) > longest:
-            is_long = True
-        else:
-            text += chunk[start:]
-    raise TokurError(f"{name}:{line}: the JSON ends here, before its last bracket: the file is not complete")
+    text, start, end, line, index = "", 0, 0, 1, 0  # a character of the text is a byte
+    opening = [None] if key is None else [None, key]  # the names of what is still to be entered
+    while True:
+        before, sign = _BEFORE.match(text, end), None
+        begin = before.end() if before else end
+        line, start = line + text.count("\n", start, begin), begin
+        if before and opening and before[1] == opening[0] and before[2] in "[{":
+            end = before.end(2)
+            del opening[0]
+            continue
+        if before and before[2] in "]}":
+            if key is None and (text[before.end(2) :].strip() or stream.read(_CHUNK).strip()):
+                raise TokurError(f"{name}:{line}: this is not valid JSON: there is text after the end")
+            return
+        with suppress(ValueError, RecursionError):
+            end = _scan(text, start)[1]
+            sign = _SIGN.match(text, end)
+        if sign is None:
+            size = len(text) - start
+            more = b"" if size > longest else stream.read(size) if size > _CHUNK else stream.read1(_CHUNK)
+            if not more:
+                said = f"is not valid JSON, cut short or longer than {longest / 1e6:g} MB (--set max_line)"
+                raise TokurError(f"{name}:{line}: what begins here {said}")
+            text, start, end = text[start:] + more.decode("latin-1"), 0, 0
+        elif not opening:
+            value = text[start:end].encode("latin-1")
+            yield f"{name}[{index}]", line, None if len(value) > longest else value
+            index += 1
