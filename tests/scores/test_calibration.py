@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.records.provenance import differences
+from tokur_cli.records.record import differences
 from tokur_cli.scores.calibration import Calibration, read_calibration, relevant_settings, scores_to_compute
 from tokur_cli.scores.catalogue import BEYOND_TOKENS, CATALOGUE
 

@@ -1,8 +1,9 @@
-"""One record: a JSON object with what each field means."""
+"""One record: a JSON object with what each field means, and how it was made: settings, and their one comparison."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from tokur_cli.records.prompt import (
 
 SCHEMA = 1
 """The version of the ``tokur`` object that this code reads and writes."""
+UNSAID = {"base": None, "base_revision": None, "quantize": None, "backend": "transformers"}
+"""What a ``tokur.run`` says only where it is otherwise."""
 
 
 @dataclass(slots=True, eq=False)
@@ -226,3 +229,23 @@ class Record:
         if type(value) is not int or not 0 <= value < 2**63:
             raise self.error(f'"tokur.sample" is {value!r}, not a whole number from 0')
         return value
+
+
+def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, and those within them, by names with dots: ``run.prompts.template``."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        within = flat_settings(value) if isinstance(value, Mapping) else None
+        flat |= {name: value} if within is None else {f"{name}.{key}": one for key, one in within.items()}
+    return flat
+
+
+def differences(settings: Mapping[str, Any], others: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each setting in which two differ: its name, its value in the first, and its value in the second.
+
+    One that is missing is what ``UNSAID`` has, or not known (None).
+    """
+    for name in {**others, **settings}:
+        one, other = (found.get(name, UNSAID.get(name)) for found in (settings, others))
+        if one != other:
+            yield name, one, other

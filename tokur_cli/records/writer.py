@@ -17,8 +17,7 @@ import jsonlines
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, check_target, naming
-from tokur_cli.records.provenance import differences, flat_settings
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import Record, differences, flat_settings
 from tokur_cli.records.streams import STDIN
 
 SettingsOf = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -34,15 +33,10 @@ class Continuation:
 
     def check(self, written: Record, given: Record) -> None:
         """Refuse a record that was written with other settings than this run would write it with."""
-        try:
-            then = self.settings_of(written.tokur)
-        except RecordError as error:  # no input is to blame
-            raise TokurError(str(error)) from None
-        now = self.settings(given.tokur)
-        made, here = (flat_settings(json.loads(encode_value(settings))) for settings in (then, now))
-        different = list(differences(made, here))
-        if different:  # another digest is named first, since others follow from it
-            name, *values = min(different, key=lambda found: not found[0].endswith("_digest"))
+        both = self.settings_of(written.tokur), self.settings(given.tokur)
+        then, now = (flat_settings(json.loads(encode_value(settings))) for settings in both)
+        if first := next(differences(then, now), None):
+            name, *values = first
             was, has = (f"no {name}" if each is None else f"{name} {encode_value(each).decode()}" for each in values)
             advice = "resume with the same settings, or write to another file"
             raise TokurError(f"{written.error(f'was written with {was}, but this run has {has}')}: {advice}")
@@ -93,10 +87,8 @@ def open_output(
         try:
             yield writer
         except KeyboardInterrupt as error:
-            if resume is not None and writer.count:
-                kept = f"{path} keeps what is done: go on with --resume"
-                without = "with -o FILE, --resume goes on where a run was cut off"
-                error.args = (without if writer.name == STANDARD_OUTPUT else kept,)
+            if resume is not None and writer.count and writer.name == path:
+                error.args = (f"{path} keeps what is done: go on with --resume",)
             raise
         with naming(writer.name):
             writer.settle()
@@ -117,8 +109,7 @@ class RecordWriter:
     def __post_init__(self) -> None:
         self._next = next(self.there or iter(()), None)
         self._end = 0  # of the last one that this run recognised
-        self._missing: dict[int, RecordError] = {}  # inputs that are not the next record there, by their hash
-        self._passed: dict[int, RecordError] = {}  # of these, the ones before an input that is there
+        self._missing: dict[int, tuple[int, RecordError]] = {}  # inputs by hash that did not come next, and after what
 
     def already_written(self, record: Record) -> Record | None:
         """Return the resumed file's next record if it is this input record's, and go on to the one after; else None.
@@ -133,11 +124,10 @@ class RecordWriter:
             return None
         (written, end), identity = self._next, self.resuming.identity(record)
         if self.resuming.identity(written) != identity:
-            self._missing[hash(identity)] = record.error(f"is missing in {self.name}, though later records are there")
+            error = record.error(f"is missing in {self.name}, though later records are there")
+            self._missing.setdefault(hash(identity), (self._end, error))
             return None
         self.resuming.check(written, record)
-        self._passed |= self._missing
-        self._missing.clear()
         self._next, self._end = next(self.there, None), end
         return written
 
@@ -171,7 +161,9 @@ class RecordWriter:
             said = "this record does not come next in the input, so the file is not its beginning"
             fault = self._next[0].error(said)
         elif due is not None:
-            fault = self._passed.get(hash(self.resuming.identity(Record.parse(due, None, None))))
+            identity = self.resuming.identity(Record.parse(due, None, None))
+            end, error = self._missing.get(hash(identity), (self._end, None))
+            fault = error if end < self._end else None
         if fault is not None:
             raise TokurError(f"{fault}: resume with the same input, or write to another file")
         self.stream.truncate(self._end)
