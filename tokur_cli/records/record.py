@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli.records.encoding import encode_value, json_type, parse_json
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.prompt import (
-    Prompt,
-    check_token_ids,
-    check_token_strings,
-    paths_of_texts,
-    read_tools,
-    split_messages,
-)
+from tokur_cli.records.prompt import Prompt, is_bytes, paths_of_texts, read_tools, split_messages
 
 SCHEMA = 1
 """The version of the ``tokur`` object that this code reads and writes."""
@@ -37,26 +30,20 @@ class Record:
     line: int | None = None  # the line's number in that file, from 1
     size: int = 0  # how long the text is that it was read from, in bytes
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.fields, dict):
-            raise self.error(f"is {json_type(self.fields)}, not a JSON object")
-
     @classmethod
     def parse(cls, row: Any, source: str | None, number: int | None) -> Record:
         """Read one line of JSON (bytes), or a row that was never JSON text; raise a RecordError if it is no object."""
         try:
             line = row if isinstance(row, bytes) else encode_value(row)
-            return cls(parse_json(line), source, number, len(line))
+            if not isinstance(fields := parse_json(line), dict):
+                raise TypeError(f"is {json_type(fields)}, not a JSON object")
+            return cls(fields, source, number, len(line))
         except (TypeError, ValueError) as error:
             raise RecordError(str(error), source, number) from None
 
-    def copy(self) -> Record:
-        """Return a record of its own with the same fields and place."""
-        return Record(dict(self.fields), self.source, self.line, self.size)
-
-    def without(self, *names: str) -> Record:
-        """Return a record that lacks these fields."""
-        kept = {name: value for name, value in self.fields.items() if name not in names}
+    def copy(self, without: Collection[str] = ()) -> Record:
+        """Return a record of its own with the same place and fields, but for some."""
+        kept = {name: value for name, value in self.fields.items() if name not in without}
         return Record(kept, self.source, self.line, self.size)
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -79,7 +66,7 @@ class Record:
 
     def identity(self, *computed: str) -> bytes:
         """Return what tells the record from others: all values but ``tokur`` and other computed fields."""
-        return encode_value(self.without("tokur", *computed).fields, sort_keys=True)
+        return encode_value(self.copy(without=("tokur", *computed)).fields, sort_keys=True)
 
     def error(self, message: str) -> RecordError:
         """Return an error about this record, with its place."""
@@ -98,8 +85,7 @@ class Record:
         try:
             value.encode("utf-8")
         except UnicodeEncodeError as error:  # a lone surrogate
-            half, place = ascii(value[error.start]), error.start + 1
-            raise self.error(f'"{what}" holds half of a character, {half}, at character {place}') from None
+            raise self.error(f'"{what}" holds half of a character at character {error.start + 1}') from None
         return value
 
     def number(self, what: str, value: Any) -> float | None:
@@ -156,10 +142,10 @@ class Record:
         The first there is of ``tokur.prompt_token_ids``, ``messages``, ``question`` and ``prompt``; null counts as
         missing. An assistant turn that ends ``messages`` and is the response is not part of the prompt.
         """
-        if (token_ids := self.tokur.get("prompt_token_ids")) is not None:
-            if token_ids == []:
+        if (token_ids := self._token_ids("prompt_token_ids")) is not None:
+            if not token_ids:
                 raise self.error('"tokur.prompt_token_ids" is empty')
-            return Prompt(token_ids=check_token_ids('"tokur.prompt_token_ids"', token_ids, self))
+            return Prompt(token_ids=token_ids)
         if self.fields.get("messages") is not None:
             messages, _ = split_messages(self)
             if not messages:
@@ -213,14 +199,22 @@ class Record:
     @property
     def token_ids(self) -> list[int] | None:
         """The response's token ids if the record carries them."""
-        value = self.tokur.get("token_ids")
-        return None if value is None else check_token_ids('"tokur.token_ids"', value, self)
+        return self._token_ids("token_ids")
+
+    def _token_ids(self, name: str) -> list[int] | None:
+        ids = self.tokur.get(name)
+        if ids is not None and not (isinstance(ids, list) and all(type(item) is int and item >= 0 for item in ids)):
+            raise self.error(f'"tokur.{name}" is no list of token ids')
+        return ids
 
     @property
     def token_strings(self) -> list[str | bytes] | None:
         """The response's tokens as a log spells them, where it does not tell their ids."""
         value = self.tokur.get("token_strings")
-        return None if value is None else check_token_strings('"tokur.token_strings"', value, self)
+        if not isinstance(value, (list, type(None))):
+            raise self.error(f'"tokur.token_strings" is {json_type(value)}, not a list of tokens')
+        name = "tokur.token_strings"
+        return value and [bytes(item) if is_bytes(item) else self.checked_text(name, item) for item in value]
 
     @property
     def sample(self) -> int:

@@ -24,7 +24,7 @@ def recognise(fields: Fields) -> Format:
 
 def maybe_references(record: Record) -> list[str]:
     """Return the fields that may hold the reference of a response that has neither one nor a verdict."""
-    fields = record.without("tokur").fields
+    fields = record.copy(without=("tokur",)).fields
     is_answer = isinstance(fields.get("response"), str) and has(but=VERDICTS)(fields)
     is_log = isinstance(fields.get("source"), dict) or has("prompt", "messages")(fields)
     if fields.get("reference") is not None or not is_answer or is_log or recognise(fields) is not rows.tokur:

@@ -151,7 +151,7 @@ def _read_request(record: Record, request: Record) -> dict[str, Any]:
     if request.get("question") is None:
         return {name: request.get(name) for name in ("id", "reference")} | _read_body(place, record, request.fields)
     taken = (*_JOINED, *record.fields, "response", "tokur")
-    return {name: request.get(name) for name in _JOINED} | request.without(*taken).fields
+    return {name: request.get(name) for name in _JOINED} | request.copy(without=taken).fields
 
 
 def _read_body(place: str, record: Record, body: Body) -> dict[str, Any]:
