@@ -298,11 +298,11 @@ def test_questions_without_an_id_go_by_their_prompt_and_without_a_prompt_by_thei
         ([{"response": "1"}], r'in.jsonl:1: has no "id", "question", "messages" or "prompt"'),
         (
             [{"id": "q"}, {"id": "q", "question": "How many?"}, {"id": "q", "question": "How much?"}],
-            r"in.jsonl:3: has the id of another question \(q: see line 1\)",
+            r"in.jsonl:3: has another prompt than its question q \(see line 1\)",
         ),
         (
             [{"id": "q", "reference": "5"}, {"id": "q"}, {"id": "q", "reference": 6}],
-            r'in.jsonl:3: has the reference "6", but its question q has "5" \(see line 1\)',
+            r"in.jsonl:3: has another reference than its question q \(see line 1\)",
         ),
     ],
 )

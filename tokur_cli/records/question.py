@@ -68,13 +68,9 @@ class Questions:
             agreeing += [each for each in same_prompt if not (references and each.references)]
             key = f"id {identity}" if identity is not None else f"prompt {prompt} {len(same_prompt)}"
             question = next(iter(agreeing), Question(key, record.source, record.line, identity, references))
-        elif None not in (prompt, question.prompt) and prompt != question.prompt:
-            raise record.error(f"has the id of another question ({identity}: see line {question.line})")
-        elif references and question.references and references != question.references:
-            raise record.error(
-                f'has the reference "{record.reference}", but its question {question.name} has '
-                f'"{" or ".join(question.references)}" (see line {question.line})'
-            )
+        for what, one, other in (("prompt", prompt, question.prompt), ("reference", references, question.references)):
+            if one and other and one != other:
+                raise record.error(f"has another {what} than its question {question.name} (see line {question.line})")
         if identity is not None:
             self._by_id[identity] = question
             question.has_other_ids |= identity != question.id

@@ -98,10 +98,8 @@ class Record:
     def id(self) -> str | None:
         """The record's id; an integer as its decimal digits."""
         value = self.fields.get("id")
-        if isinstance(value, float) and value.is_integer():  # as pandas writes a column with gaps
-            value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
+        if type(value) is int or (isinstance(value, float) and value.is_integer()):  # from a column with gaps in pandas
+            return str(int(value))
         return None if value is None else self.checked_text("id", value)
 
     @property
@@ -184,17 +182,16 @@ class Record:
         return value
 
     def computed(self, name: str) -> dict[str, Any]:
-        """Return one of the objects under ``tokur``: run, generation, tokens; empty without it."""
+        """Return one of the objects under ``tokur``: run, generation, tokens, scores; empty without it."""
         value = self.tokur.get(name)
-        return value if isinstance(value, dict) else {}
+        if not isinstance(value, (dict, type(None))):
+            raise self.error(f'"tokur.{name}" is {json_type(value)}, not an object')
+        return value or {}
 
     @property
     def scores(self) -> dict[str, Any]:
         """The response's scores by name; empty without any."""
-        value = self.tokur.get("scores")
-        if not isinstance(value, (dict, type(None))):
-            raise self.error(f'"tokur.scores" is {json_type(value)}, not an object')
-        return value or {}
+        return self.computed("scores")
 
     @property
     def token_ids(self) -> list[int] | None:

@@ -68,7 +68,7 @@ def open_input(path: str) -> Iterator[io.BufferedReader]:
         TokurError: it cannot be opened or read, or the archive is cut short or corrupt (after all that comes before was
             delivered).
     """
-    name, form, faults = display_name(path), "", [OSError, zlib.error]
+    name, form, faults = display_name(path), "", [OSError, EOFError, zlib.error]
     try:
         with _open(path) as file:
             head, as_it_comes = file.peek(), SimpleNamespace(read=file.read1)
@@ -86,10 +86,8 @@ def open_input(path: str) -> Iterator[io.BufferedReader]:
                 stream, form = zstd.ZstdFile(as_it_comes), "zstd"
                 faults.append(zstd.ZstdError)
             yield stream
-    except EOFError:
-        raise TokurError(f"{name}: the {form} data is cut short: the file is not complete") from None
     except tuple(faults) as error:
-        what = f"the {form} data cannot be unpacked" if form else "cannot be read"
+        what = f"the {form} data is damaged or cut short" if form else "cannot be read"
         raise TokurError(f"{name}: {what}: {getattr(error, 'strerror', None) or error}") from None
 
 
