@@ -36,10 +36,7 @@ def check_files(inputs: Iterable[str], outputs: Sequence[tuple[str, bool]]) -> N
         UsageError: an output is an input, or two outputs are one file.
         TokurError: an output's folder is missing, or it is a folder itself, or may not be written.
     """
-    taken = {
-        file_id(sys.stdin if path == STDIN else path): "is also an input, and would be overwritten: give another name"
-        for path in inputs
-    }
+    taken = dict.fromkeys(map(file_id, inputs), "is also an input, and would be overwritten: give another name")
     for path, is_folder in outputs if (STDIN, False) in outputs else [(STDIN, False), *outputs]:
         if path != STDIN:
             _check_writable(path, is_folder)

@@ -17,7 +17,7 @@ from tokur_cli.records.formats.inspect import is_log, read_log
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.published import published_rows, records_of
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import BOM, MAX_LINE, STDIN, display_name, elements, is_regular_file, lines, open_input
+from tokur_cli.records.streams import BOM, MAX_LINE, STDIN, display_name, elements, file_id, lines, open_input
 
 AUTO = "auto"
 # An array, or an object of rows by their numbers, as OpenCompass writes
@@ -63,7 +63,7 @@ def read_records(
         raise UsageError("records and --requests cannot both be read from standard input")
 
     def count_rows() -> int | None:
-        return sum(1 for _ in read_rows(path, max_line)) if path != STDIN and is_regular_file(path) else None
+        return sum(1 for _ in read_rows(path, max_line)) if path != STDIN and file_id(path) is not None else None
 
     given = Given(filter=filter, samples=mapping.response, whole=whole)
     if requests is not None:

@@ -182,16 +182,17 @@ class Record:
         return value
 
     def computed(self, name: str) -> dict[str, Any]:
-        """Return one of the objects under ``tokur``: run, generation, tokens, scores; empty without it."""
+        """Return one of the objects under ``tokur``: run, generation, tokens; empty without it."""
         value = self.tokur.get(name)
-        if not isinstance(value, (dict, type(None))):
-            raise self.error(f'"tokur.{name}" is {json_type(value)}, not an object')
-        return value or {}
+        return value if isinstance(value, dict) else {}
 
     @property
     def scores(self) -> dict[str, Any]:
         """The response's scores by name; empty without any."""
-        return self.computed("scores")
+        value = self.tokur.get("scores")
+        if not isinstance(value, (dict, type(None))):
+            raise self.error(f'"tokur.scores" is {json_type(value)}, not an object')
+        return value or {}
 
     @property
     def token_ids(self) -> list[int] | None:

@@ -42,19 +42,16 @@ def display_name(path: str) -> str:
 def file_id(file: str | TextIO) -> tuple[int, int] | str | None:
     """Return what all names of a file have in common: its device and inode, or the path of one that is not there yet.
 
-    It may be the stream that leads to it. None for a device, a pipe, and what is no file of the system.
+    It may be the stream that leads to it; ``-`` is standard input. None for a device or a pipe, where a read may have
+    to wait, and for what is no file of the system.
     """
+    file = sys.stdin if file == STDIN else file
     try:
         status = os.stat(file if isinstance(file, str) else file.fileno())
     except (OSError, ValueError, AttributeError):  # a closed stream may be None
         return os.path.realpath(file) if isinstance(file, str) else None
     is_kept = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
     return (status.st_dev, status.st_ino) if is_kept else None
-
-
-def is_regular_file(path: str) -> bool:
-    """Return whether an input is on a disk, so that no read waits for data still to come."""
-    return file_id(sys.stdin if path == STDIN else path) is not None
 
 
 @contextmanager
