@@ -39,11 +39,8 @@ class RecordError(TokurError):
     """
 
     def __init__(self, message: str, source: str | None = None, line: int | None = None) -> None:
-        super().__init__(message)
+        where = "".join(f"{part}:" for part in (source, line) if part is not None)
+        super().__init__(f"{where} {message}" if where else message)
         self.message = message
         self.source = source
         self.line = line
-
-    def __str__(self) -> str:
-        where = "".join(f"{part}:" for part in (self.source, self.line) if part is not None)
-        return f"{where} {self.message}" if where else self.message

@@ -38,7 +38,7 @@ class Record:
             if not isinstance(fields := parse_json(line), dict):
                 raise TypeError(f"is {json_type(fields)}, not a JSON object")
             return cls(fields, source, number, len(line))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise RecordError(str(error), source, number) from None
 
     def copy(self, without: Collection[str] = ()) -> Record:
@@ -61,7 +61,7 @@ class Record:
         """Return the record as one line of JSON, without the line end."""
         try:
             return encode_value(self.fields)
-        except TypeError as error:
+        except (TypeError, RecursionError) as error:
             raise self.error(str(error)) from None
 
     def identity(self, *computed: str) -> bytes:
@@ -104,10 +104,7 @@ class Record:
 
     @property
     def references(self) -> list[str]:
-        """The gold answers, any of which is right, as text.
-
-        A number or boolean is spelled as JSON has it (``42``, ``1.1``, ``true``).
-        """
+        """The gold answers, any of which is right, as text, numbers and booleans as JSON has them: ``true``."""
         value = self.fields.get("reference")
         if isinstance(value, (bool, int, float)):
             return [encode_value(value).decode()]
@@ -137,12 +134,10 @@ class Record:
     def prompt(self) -> Prompt:
         """What the response answers.
 
-        The first there is of ``tokur.prompt_token_ids``, ``messages``, ``question`` and ``prompt``; null counts as
-        missing. An assistant turn that ends ``messages`` and is the response is not part of the prompt.
+        The first there is of ``tokur.prompt_token_ids``, ``messages``, ``question`` and ``prompt``; null and a
+        list of no ids count as missing. An assistant turn that ends ``messages`` and is the response is no part of it.
         """
-        if (token_ids := self._token_ids("prompt_token_ids")) is not None:
-            if not token_ids:
-                raise self.error('"tokur.prompt_token_ids" is empty')
+        if token_ids := self._token_ids("prompt_token_ids"):
             return Prompt(token_ids=token_ids)
         if self.fields.get("messages") is not None:
             messages, _ = split_messages(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -71,8 +72,6 @@ def open_input(path: str) -> Iterator[io.BufferedReader]:
             head, as_it_comes = file.peek(), SimpleNamespace(read=file.read1)
             stream: Any = file
             if head.startswith(_GZIP):
-                import gzip
-
                 stream, form = gzip.GzipFile(fileobj=as_it_comes), "gzip"
             elif _ZSTD.match(head):
                 if sys.version_info >= (3, 14):

@@ -87,7 +87,7 @@ def open_output(
         try:
             yield writer
         except KeyboardInterrupt as error:
-            if resume is not None and writer.count and writer.name == path:
+            if resume is not None and writer.name == path:
                 error.args = (f"{path} keeps what is done: go on with --resume",)
             raise
         with naming(writer.name):
@@ -104,7 +104,6 @@ class RecordWriter:
     # The records of a file with which this run goes on, and where each ends; None where nothing can be taken away
     there: Iterator[tuple[Record, int]] | None = None
     resuming: Continuation = Continuation()  # what these are told by
-    count: int = 0  # of those that were written
 
     def __post_init__(self) -> None:
         self._next = next(self.there or iter(()), None)
@@ -146,7 +145,6 @@ class RecordWriter:
             while rest:
                 rest = rest[self.stream.write(rest) :]
             self.stream.flush()
-        self.count += 1
 
     def settle(self, due: bytes | None = None) -> None:
         """Leave nothing in the file but what this run recognised; then comes the line that is due, or no other.
