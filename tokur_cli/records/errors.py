@@ -41,6 +41,4 @@ class RecordError(TokurError):
     def __init__(self, message: str, source: str | None = None, line: int | None = None) -> None:
         where = "".join(f"{part}:" for part in (source, line) if part is not None)
         super().__init__(f"{where} {message}" if where else message)
-        self.message = message
-        self.source = source
-        self.line = line
+        self.message, self.source, self.line = message, source, line

@@ -41,7 +41,7 @@ class Questions:
 
     def __init__(self) -> None:
         self._by_id: dict[str | None, Question] = {}
-        self._by_prompt: dict[str, list[Question]] = {}
+        self._by_prompt: dict[str | None, list[Question]] = {}
 
     def of(self, record: Record) -> Question:
         """Return the question of the stream's next record.
@@ -61,7 +61,7 @@ class Questions:
         references: list[str] = []
         with suppress(RecordError):  # of what is no reference: labelling refuses it where it is needed
             references = record.references
-        same_prompt = self._by_prompt.setdefault(prompt, []) if prompt is not None else []
+        same_prompt = self._by_prompt.setdefault(prompt, [])
         question = self._by_id.get(identity)
         if question is None:
             agreeing = [each for each in same_prompt if each.references == references]

@@ -79,8 +79,7 @@ def open_output(
                     try:
                         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     except BlockingIOError:
-                        advice = "wait for it, or give another -o FILE"
-                        raise TokurError(f"{path}: is being written by another run: {advice}") from None
+                        raise TokurError(f"{path}: another run is writing it: give another -o FILE") from None
                 check_target(path, force=force, resume=resume)  # now that no other run can write it any more
                 there = _written(path) if resume else iter(())
             writer = RecordWriter(file, path, there, resuming)
@@ -108,7 +107,7 @@ class RecordWriter:
     def __post_init__(self) -> None:
         self._next = next(self.there or iter(()), None)
         self._end = 0  # of the last one that this run recognised
-        self._missing: dict[int, tuple[int, RecordError]] = {}  # inputs by hash that did not come next, and after what
+        self._missing: dict[int, RecordError] = {}  # inputs before the last record there that are not there, by hash
 
     def already_written(self, record: Record) -> Record | None:
         """Return the resumed file's next record if it is this input record's, and go on to the one after; else None.
@@ -123,8 +122,7 @@ class RecordWriter:
             return None
         (written, end), identity = self._next, self.resuming.identity(record)
         if self.resuming.identity(written) != identity:
-            error = record.error(f"is missing in {self.name}, though later records are there")
-            self._missing.setdefault(hash(identity), (self._end, error))
+            self._missing[hash(identity)] = record.error(f"is missing in {self.name}, though later records are there")
             return None
         self.resuming.check(written, record)
         self._next, self._end = next(self.there, None), end
@@ -156,12 +154,9 @@ class RecordWriter:
             return
         self.there, fault = None, None
         if self._next is not None:
-            said = "this record does not come next in the input, so the file is not its beginning"
-            fault = self._next[0].error(said)
+            fault = self._next[0].error("does not come next in the input, so the file is not its beginning")
         elif due is not None:
-            identity = self.resuming.identity(Record.parse(due, None, None))
-            end, error = self._missing.get(hash(identity), (self._end, None))
-            fault = error if end < self._end else None
+            fault = self._missing.get(hash(self.resuming.identity(Record.parse(due, None, None))))
         if fault is not None:
             raise TokurError(f"{fault}: resume with the same input, or write to another file")
         self.stream.truncate(self._end)
