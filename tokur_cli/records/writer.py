@@ -31,16 +31,6 @@ class Continuation:
     settings_of: SettingsOf = lambda tokur: {}  # with which a ``tokur`` object was written; they must be the same
     identity: Callable[[Record], object] = Record.identity  # what a record and the one it was made from have in common
 
-    def check(self, written: Record, given: Record) -> None:
-        """Refuse a record that was written with other settings than this run would write it with."""
-        both = self.settings_of(written.tokur), self.settings(given.tokur)
-        then, now = (flat_settings(json.loads(encode_value(settings))) for settings in both)
-        if first := next(differences(then, now), None):
-            name, *values = first
-            was, has = (f"no {name}" if each is None else f"{name} {encode_value(each).decode()}" for each in values)
-            advice = "resume with the same settings, or write to another file"
-            raise TokurError(f"{written.error(f'was written with {was}, but this run has {has}')}: {advice}")
-
 
 @contextmanager
 def open_output(
@@ -124,7 +114,12 @@ class RecordWriter:
         if self.resuming.identity(written) != identity:
             self._missing[hash(identity)] = record.error(f"is missing in {self.name}, though later records are there")
             return None
-        self.resuming.check(written, record)
+        settings = self.resuming.settings_of(written.tokur), self.resuming.settings(record.tokur)
+        then, now = (flat_settings(json.loads(encode_value(each))) for each in settings)
+        for name, *values in differences(then, now):
+            was, has = (f"no {name}" if each is None else f"{name} {encode_value(each).decode()}" for each in values)
+            advice = "resume with the same settings, or write to another file"
+            raise TokurError(f"{written.error(f'was written with {was}, but this run has {has}')}: {advice}")
         self._next, self._end = next(self.there, None), end
         return written
 
