@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import orjson
 
-from tokur_cli import __version__
 from tokur_cli.records.errors import TokurError
 
 T = TypeVar("T")
@@ -85,8 +84,7 @@ def read_json(path: str, kind: type[T], made_by: str) -> T:
             for name in ("schema", "format"):
                 newest, written = getattr(kind, name, None), values.get(name)
                 if newest is not None and type(written) is int and written > newest:
-                    message = f"has {name} {written}, and this tokur ({__version__}) reads up to {newest}: update tokur"
-                    raise TokurError(f"{path}: {message}")
+                    raise TokurError(f"{path}: has {name} {written}; this tokur reads up to {newest}: update tokur")
             if unknown := values.keys() - {each.name for each in fields(kind)}:  # type: ignore[arg-type]
                 raise msgspec.ValidationError(f'"{min(unknown)}" is not one of its fields')
         return msgspec.convert(values, kind)

@@ -140,8 +140,7 @@ class Record:
         if token_ids := self._token_ids("prompt_token_ids"):
             return Prompt(token_ids=token_ids)
         if self.fields.get("messages") is not None:
-            messages, _ = split_messages(self)
-            if not messages:
+            if not (messages := split_messages(self)[0]):
                 raise self.error('"messages" holds no turn before the response')
             return Prompt(messages=messages, tools=read_tools(self.fields.get("tools")))
         if self.fields.get("question") is not None:
@@ -206,8 +205,9 @@ class Record:
         value = self.tokur.get("token_strings")
         if not isinstance(value, (list, type(None))):
             raise self.error(f'"tokur.token_strings" is {json_type(value)}, not a list of tokens')
-        name = "tokur.token_strings"
-        return value and [bytes(item) if is_bytes(item) else self.checked_text(name, item) for item in value]
+        return value and [
+            bytes(one) if is_bytes(one) else self.checked_text("tokur.token_strings", one) for one in value
+        ]
 
     @property
     def sample(self) -> int:
