@@ -37,9 +37,8 @@ def encode_value(value: Any, *, sort_keys: bool = False) -> bytes:
         TypeError: the value holds something that JSON cannot say.
         RecursionError: it is nested too deeply, or holds itself.
     """
-    sorting = orjson.OPT_SORT_KEYS if sort_keys else 0
     with suppress(TypeError):
-        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | sorting, default=_said)
+        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_SORT_KEYS * sort_keys, default=_said)
     text = json.dumps(value, check_circular=False, default=_said)
     plain = json.loads(text, parse_constant=lambda _: None)  # NaN and infinity become null
     return json.dumps(plain, separators=(",", ":"), sort_keys=sort_keys).encode("ascii")

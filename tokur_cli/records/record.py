@@ -202,12 +202,10 @@ class Record:
     @property
     def token_strings(self) -> list[str | bytes] | None:
         """The response's tokens as a log spells them, where it does not tell their ids."""
-        value = self.tokur.get("token_strings")
+        name, value = "tokur.token_strings", self.tokur.get("token_strings")
         if not isinstance(value, (list, type(None))):
-            raise self.error(f'"tokur.token_strings" is {json_type(value)}, not a list of tokens')
-        return value and [
-            bytes(one) if is_bytes(one) else self.checked_text("tokur.token_strings", one) for one in value
-        ]
+            raise self.error(f'"{name}" is {json_type(value)}, not a list of tokens')
+        return value and [bytes(one) if is_bytes(one) else self.checked_text(name, one) for one in value]
 
     @property
     def sample(self) -> int:
