@@ -116,7 +116,8 @@ class RecordWriter:
             return None
         settings = self.resuming.settings_of(written.tokur), self.resuming.settings(record.tokur)
         then, now = (flat_settings(json.loads(encode_value(each))) for each in settings)
-        for name, *values in differences(then, now):
+        # Another digest is named first, since others follow from it
+        for name, *values in sorted(differences(then, now), key=lambda found: not found[0].endswith("_digest")):
             was, has = (f"no {name}" if each is None else f"{name} {encode_value(each).decode()}" for each in values)
             advice = "resume with the same settings, or write to another file"
             raise TokurError(f"{written.error(f'was written with {was}, but this run has {has}')}: {advice}")
