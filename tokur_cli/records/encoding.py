@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import orjson
 
-from tokur_cli import __version__
 from tokur_cli.records.errors import TokurError
 
 T = TypeVar("T")
@@ -35,17 +34,14 @@ def encode_value(value: Any, *, sort_keys: bool = False) -> bytes:
         sort_keys: order the fields of objects by name, so that equal values give equal text.
 
     Raises:
-        TypeError: the value holds something that JSON cannot say, or is nested too deeply, or holds itself.
+        TypeError: the value holds something that JSON cannot say.
+        RecursionError: it is nested too deeply, or holds itself.
     """
-    sorting = orjson.OPT_SORT_KEYS if sort_keys else 0
     with suppress(TypeError):
-        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | sorting, default=_said)
-    try:
-        text = json.dumps(value, check_circular=False, default=_said)
-        plain = json.loads(text, parse_constant=lambda _: None)  # NaN and infinity become null
-        return json.dumps(plain, separators=(",", ":"), sort_keys=sort_keys).encode("ascii")
-    except RecursionError:
-        raise TypeError("is nested too deeply to be written as JSON") from None
+        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_SORT_KEYS * sort_keys, default=_said)
+    text = json.dumps(value, check_circular=False, default=_said)
+    plain = json.loads(text, parse_constant=lambda _: None)  # NaN and infinity become null
+    return json.dumps(plain, separators=(",", ":"), sort_keys=sort_keys).encode("ascii")
 
 
 def parse_json(text: bytes) -> Any:
@@ -55,6 +51,7 @@ def parse_json(text: bytes) -> Any:
 
     Raises:
         ValueError: it is not JSON; it holds NaN, or a number that is too large, which JSON cannot say again.
+        RecursionError: it is nested too deeply.
     """
     import msgspec  # which the start of a command can do without
 
@@ -64,8 +61,6 @@ def parse_json(text: bytes) -> Any:
         return json.loads(text.decode(), parse_constant=_finite, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not valid JSON: {error.msg.removesuffix(' at')} at column {error.pos + 1}") from None
-    except RecursionError:
-        raise ValueError("is nested too deeply to be read") from None
 
 
 def read_json(path: str, kind: type[T], made_by: str) -> T:
@@ -88,8 +83,7 @@ def read_json(path: str, kind: type[T], made_by: str) -> T:
             for name in ("schema", "format"):
                 newest, written = getattr(kind, name, None), values.get(name)
                 if newest is not None and type(written) is int and written > newest:
-                    message = f"has {name} {written}, and this tokur ({__version__}) reads up to {newest}: update tokur"
-                    raise TokurError(f"{path}: {message}")
+                    raise TokurError(f"{path}: has {name} {written}; this tokur reads up to {newest}: update tokur")
             if unknown := values.keys() - {each.name for each in fields(kind)}:  # type: ignore[arg-type]
                 raise msgspec.ValidationError(f'"{min(unknown)}" is not one of its fields')
         return msgspec.convert(values, kind)

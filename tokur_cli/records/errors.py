@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-EXIT_FAILED = 1
-EXIT_USAGE = 2
 EXIT_SKIPPED = 3
 EXIT_INTERRUPTED = 130
 
@@ -22,13 +20,13 @@ def there_are(names: Iterable[str], *unknown: str) -> str:
 class TokurError(Exception):
     """A failure that the user can mend; its text is the whole message, without a traceback."""
 
-    exit_code = EXIT_FAILED
+    exit_code = 1
 
 
 class UsageError(TokurError):
     """Options that cannot go together, or an input that is missing altogether."""
 
-    exit_code = EXIT_USAGE
+    exit_code = 2
 
 
 class RecordError(TokurError):
@@ -41,11 +39,6 @@ class RecordError(TokurError):
     """
 
     def __init__(self, message: str, source: str | None = None, line: int | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.source = source
-        self.line = line
-
-    def __str__(self) -> str:
-        where = "".join(f"{part}:" for part in (self.source, self.line) if part is not None)
-        return f"{where} {self.message}" if where else self.message
+        where = "".join(f"{part}:" for part in (source, line) if part is not None)
+        super().__init__(f"{where} {message}" if where else message)
+        self.message, self.source, self.line = message, source, line

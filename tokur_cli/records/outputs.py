@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.streams import STDIN, file_id
 
 STANDARD_OUTPUT = "standard output"
-_PICTURES = (".html", ".htm", ".svg", ".pdf", ".png")
+_NO_TEXT = (".gz", ".zst", ".html", ".htm", ".svg", ".pdf", ".png")
 
 
 # --- what may be written ---
@@ -37,10 +36,7 @@ def check_files(inputs: Iterable[str], outputs: Sequence[tuple[str, bool]]) -> N
         UsageError: an output is an input, or two outputs are one file.
         TokurError: an output's folder is missing, or it is a folder itself, or may not be written.
     """
-    taken = {
-        file_id(sys.stdin if path == STDIN else path): "is also an input, and would be overwritten: give another name"
-        for path in inputs
-    }
+    taken = dict.fromkeys(map(file_id, inputs), "is also an input, and would be overwritten: give another name")
     for path, is_folder in outputs if (STDIN, False) in outputs else [(STDIN, False), *outputs]:
         if path != STDIN:
             _check_writable(path, is_folder)
@@ -52,16 +48,14 @@ def check_files(inputs: Iterable[str], outputs: Sequence[tuple[str, bool]]) -> N
 
 def _check_writable(path: str, is_folder: bool) -> None:
     """Refuse a file that cannot be written, or a folder that cannot be made, with those that it is in."""
-    with naming(path):
-        if not is_folder and (os.path.isdir(path) or path.endswith("/")):
-            raise TokurError(f"{path}: is a directory: give a file's name")
-        place = path if os.path.exists(path) and not is_folder else os.path.dirname(os.path.realpath(path))
-        while is_folder and not os.path.lexists(place):
-            place = os.path.dirname(place)
-        if not stat.S_ISDIR(os.stat(place).st_mode) and is_folder:
-            raise TokurError(f"{path}: cannot be written: {place} is no folder")
-        if not os.access(place, os.W_OK):
-            raise TokurError(f"{path}: cannot be written: Permission denied")
+    is_new = is_folder or not os.path.exists(path)
+    file = os.path.realpath(path) + ("" if is_folder or not path.endswith("/") else "/")
+    place = os.path.dirname(file) if is_new else path
+    while is_folder and not os.path.lexists(place):
+        place = os.path.dirname(place)
+    if os.path.isdir(place) != is_new or not os.access(place, os.W_OK):
+        kind = "folder" if is_new else "file"
+        raise TokurError(f"{path}: cannot be written: {place} is no {kind} that may be written")
 
 
 def check_target(path: str | None, *, force: bool, resume: bool | None = None) -> None:
@@ -70,14 +64,14 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
     ``resume`` is None where the command cannot continue a file.
 
     Raises:
-        UsageError: it holds something, or would be compressed, or is named as a picture.
+        UsageError: it holds something, or is named as an archive or a picture.
     """
     if path is None or path == STDIN:
         return
-    if path.endswith((".gz", ".zst")):
-        raise UsageError(f"{path}: records are written uncompressed: write to standard output, `| gzip > {path}`")
-    if path.endswith(_PICTURES):
-        raise UsageError(f"{path}: would hold text, no picture: tokur heatmap draws with --html FILE or --svg FILE")
+    if path.endswith(_NO_TEXT):
+        raise UsageError(
+            f"{path}: would hold plain text: `| gzip` packs standard output, tokur heatmap --svg FILE draws"
+        )
     if os.path.isfile(path) and os.path.getsize(path) and not (force or resume):
         ways = "--force to replace it" if resume is None else "--resume to continue it, --force to replace it"
         raise UsageError(f"{path}: has something in it: give {ways}, or another name")

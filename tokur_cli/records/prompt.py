@@ -47,20 +47,6 @@ class Prompt:
     tools: list[dict[str, Any]] | None = None  # beside the messages, as OpenAI writes the definitions
 
 
-def check_token_ids(what: str, value: Any, record: Record) -> list[int]:
-    """Return the value if it is a list of token ids, else raise the record's error."""
-    if not isinstance(value, list) or not all(type(item) is int and item >= 0 for item in value):
-        raise record.error(f"{what} is no list of token ids")
-    return value
-
-
-def check_token_strings(what: str, value: Any, record: Record) -> list[str | bytes]:
-    """Return tokens as a log spells them, each a string or a list of bytes, else raise the record's error."""
-    if not isinstance(value, list):
-        raise record.error(f"{what} is {json_type(value)}, not a list of tokens")
-    return [bytes(item) if is_bytes(item) else record.checked_text(what, item) for item in value]
-
-
 def is_bytes(value: Any) -> TypeGuard[list[int]]:
     """Return whether a value is a list of bytes."""
     return isinstance(value, list) and all(type(item) is int and 0 <= item < 256 for item in value)

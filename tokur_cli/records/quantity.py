@@ -37,9 +37,5 @@ class Quantity:
 
     @property
     def sign(self) -> int:
-        """1 for a confidence, −1 for an uncertainty."""
+        """1 for a confidence, −1 for an uncertainty: times a value, more is more sure."""
         return 1 if self.orientation == "confidence" else -1
-
-    def uncertainty(self, value: float) -> float:
-        """Return the value turned so that more is less sure."""
-        return value if self.orientation == "uncertainty" else -value

@@ -19,21 +19,16 @@ from tokur_cli.records.record import Record
 
 @dataclass(slots=True)
 class Question:
-    """What tells a question from others: its first record's place and id, and what its records have in common."""
+    """What tells a question from others: its first record's place and name, and what its records have in common."""
 
     key: str  # its first id, else a digest of its prompt; the same in another file
     source: str | None
     line: int | None
-    id: str | None
+    name: str  # in messages: that id, else its line
     references: list[str]  # any of which is correct; empty as long as no record has one
     prompt: str | None = None  # a digest; None as long as no record has one
     records: int = 0  # so far
     has_other_ids: bool = False
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        return f"at line {self.line}" if self.id is None else self.id
 
 
 class Questions:
@@ -41,7 +36,7 @@ class Questions:
 
     def __init__(self) -> None:
         self._by_id: dict[str | None, Question] = {}
-        self._by_prompt: dict[str, list[Question]] = {}
+        self._by_prompt: dict[str | None, list[Question]] = {}
 
     def of(self, record: Record) -> Question:
         """Return the question of the stream's next record.
@@ -61,23 +56,20 @@ class Questions:
         references: list[str] = []
         with suppress(RecordError):  # of what is no reference: labelling refuses it where it is needed
             references = record.references
-        same_prompt = self._by_prompt.setdefault(prompt, []) if prompt is not None else []
+        same_prompt = self._by_prompt.setdefault(prompt, [])
         question = self._by_id.get(identity)
         if question is None:
             agreeing = [each for each in same_prompt if each.references == references]
             agreeing += [each for each in same_prompt if not (references and each.references)]
             key = f"id {identity}" if identity is not None else f"prompt {prompt} {len(same_prompt)}"
-            question = next(iter(agreeing), Question(key, record.source, record.line, identity, references))
-        elif None not in (prompt, question.prompt) and prompt != question.prompt:
-            raise record.error(f"has the id of another question ({identity}: see line {question.line})")
-        elif references and question.references and references != question.references:
-            raise record.error(
-                f'has the reference "{record.reference}", but its question {question.name} has '
-                f'"{" or ".join(question.references)}" (see line {question.line})'
-            )
+            name = identity if identity is not None else f"at line {record.line}"
+            question = next(iter(agreeing), Question(key, record.source, record.line, name, references))
+        for what, one, other in (("prompt", prompt, question.prompt), ("reference", references, question.references)):
+            if one and other and one != other:
+                raise record.error(f"has another {what} than its question {question.name} (see line {question.line})")
         if identity is not None:
             self._by_id[identity] = question
-            question.has_other_ids |= identity != question.id
+            question.has_other_ids |= question.key != f"id {identity}"
         if prompt is not None and question.prompt is None:
             question.prompt = prompt
             same_prompt.append(question)

@@ -17,7 +17,7 @@ from tokur_cli.records.formats.inspect import is_log, read_log
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.published import published_rows
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import BOM, MAX_LINE, STDIN, display_name, elements, is_regular_file, lines, open_input
+from tokur_cli.records.streams import BOM, MAX_LINE, STDIN, display_name, elements, file_id, lines, open_input
 
 AUTO = "auto"
 # An array, or an object of rows by their numbers, as OpenCompass writes
@@ -58,7 +58,7 @@ def read_records(
     if requests == path == STDIN:
         raise UsageError("records and --requests cannot both be read from standard input")
     asked = None if requests is None else read_records(requests, max_line=max_line)
-    again = read_rows(path, max_line) if path != STDIN and is_regular_file(path) else None
+    again = read_rows(path, max_line) if path != STDIN and file_id(path) is not None else None
     given = Given(asked, again, filter, mapping.response, whole)
     return _adapted(read_rows(path, max_line, note), display_name(path), FORMATS.get(format), mapping, given, note)
 

@@ -1,24 +1,20 @@
-"""One record: a JSON object with what each field means."""
+"""One record: a JSON object with what each field means, and how it was made: settings, and their one comparison."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli.records.encoding import encode_value, json_type, parse_json
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.prompt import (
-    Prompt,
-    check_token_ids,
-    check_token_strings,
-    other_fields,
-    read_tools,
-    split_messages,
-)
+from tokur_cli.records.prompt import Prompt, is_bytes, other_fields, read_tools, split_messages
 
 SCHEMA = 1
 """The version of the ``tokur`` object that this code reads and writes."""
+UNSAID = {"base": None, "base_revision": None, "quantize": None, "backend": "transformers"}
+"""What a ``tokur.run`` says only where it is otherwise."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,26 +30,20 @@ class Record:
     line: int | None = None  # the line's number in that file, from 1
     size: int = 0  # how long the text is that it was read from, in bytes
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.fields, dict):
-            raise self.error(f"is {json_type(self.fields)}, not a JSON object")
-
     @classmethod
     def parse(cls, row: Any, source: str | None, number: int | None) -> Record:
         """Read one line of JSON (bytes), or a row that was never JSON text; raise a RecordError if it is no object."""
         try:
             line = row if isinstance(row, bytes) else encode_value(row)
-            return cls(parse_json(line), source, number, len(line))
-        except (TypeError, ValueError) as error:
+            if not isinstance(fields := parse_json(line), dict):
+                raise TypeError(f"is {json_type(fields)}, not a JSON object")
+            return cls(fields, source, number, len(line))
+        except (TypeError, ValueError, RecursionError) as error:
             raise RecordError(str(error), source, number) from None
 
-    def copy(self) -> Record:
-        """Return a record of its own with the same fields and place."""
-        return Record(dict(self.fields), self.source, self.line, self.size)
-
-    def without(self, *names: str) -> Record:
-        """Return a record that lacks these fields."""
-        kept = {name: value for name, value in self.fields.items() if name not in names}
+    def copy(self, without: Collection[str] = ()) -> Record:
+        """Return a record of its own with the same place and fields, but for some."""
+        kept = {name: value for name, value in self.fields.items() if name not in without}
         return Record(kept, self.source, self.line, self.size)
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -71,12 +61,12 @@ class Record:
         """Return the record as one line of JSON, without the line end."""
         try:
             return encode_value(self.fields)
-        except TypeError as error:
+        except (TypeError, RecursionError) as error:
             raise self.error(str(error)) from None
 
     def identity(self, *computed: str) -> bytes:
         """Return what tells the record from others: all values but ``tokur`` and other computed fields."""
-        return encode_value(self.without("tokur", *computed).fields, sort_keys=True)
+        return encode_value(self.copy(without=("tokur", *computed)).fields, sort_keys=True)
 
     def error(self, message: str) -> RecordError:
         """Return an error about this record, with its place."""
@@ -95,8 +85,7 @@ class Record:
         try:
             value.encode("utf-8")
         except UnicodeEncodeError as error:  # a lone surrogate
-            half, place = ascii(value[error.start]), error.start + 1
-            raise self.error(f'"{what}" holds half of a character, {half}, at character {place}') from None
+            raise self.error(f'"{what}" holds half of a character at character {error.start + 1}') from None
         return value
 
     def number(self, what: str, value: Any) -> float | None:
@@ -109,18 +98,13 @@ class Record:
     def id(self) -> str | None:
         """The record's id; an integer as its decimal digits."""
         value = self.fields.get("id")
-        if isinstance(value, float) and value.is_integer():  # as pandas writes a column with gaps
-            value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
+        if type(value) is int or (isinstance(value, float) and value.is_integer()):  # from a column with gaps in pandas
+            return str(int(value))
         return None if value is None else self.checked_text("id", value)
 
     @property
     def references(self) -> list[str]:
-        """The gold answers, any of which is right, as text.
-
-        A number or boolean is spelled as JSON has it (``42``, ``1.1``, ``true``).
-        """
+        """The gold answers, any of which is right, as text, numbers and booleans as JSON has them: ``true``."""
         value = self.fields.get("reference")
         if isinstance(value, (bool, int, float)):
             return [encode_value(value).decode()]
@@ -148,16 +132,13 @@ class Record:
     def prompt(self) -> Prompt:
         """What the response answers.
 
-        The first there is of ``tokur.prompt_token_ids``, ``messages``, ``question`` and ``prompt``; null counts as
-        missing. An assistant turn that ends ``messages`` and is the response is not part of the prompt.
+        The first there is of ``tokur.prompt_token_ids``, ``messages``, ``question`` and ``prompt``; null and a
+        list of no ids count as missing. An assistant turn that ends ``messages`` and is the response is no part of it.
         """
-        if (token_ids := self.tokur.get("prompt_token_ids")) is not None:
-            if token_ids == []:
-                raise self.error('"tokur.prompt_token_ids" is empty')
-            return Prompt(token_ids=check_token_ids('"tokur.prompt_token_ids"', token_ids, self))
+        if token_ids := self._token_ids("prompt_token_ids"):
+            return Prompt(token_ids=token_ids)
         if self.fields.get("messages") is not None:
-            messages, _ = split_messages(self)
-            if not messages:
+            if not (messages := split_messages(self)[0]):
                 raise self.error('"messages" holds no turn before the response')
             return Prompt(messages=messages, tools=read_tools(self.fields.get("tools")))
         if self.fields.get("question") is not None:
@@ -206,14 +187,21 @@ class Record:
     @property
     def token_ids(self) -> list[int] | None:
         """The response's token ids if the record carries them."""
-        value = self.tokur.get("token_ids")
-        return None if value is None else check_token_ids('"tokur.token_ids"', value, self)
+        return self._token_ids("token_ids")
+
+    def _token_ids(self, name: str) -> list[int] | None:
+        ids = self.tokur.get(name)
+        if ids is not None and not (isinstance(ids, list) and all(type(item) is int and item >= 0 for item in ids)):
+            raise self.error(f'"tokur.{name}" is no list of token ids')
+        return ids
 
     @property
     def token_strings(self) -> list[str | bytes] | None:
         """The response's tokens as a log spells them, where it does not tell their ids."""
-        value = self.tokur.get("token_strings")
-        return None if value is None else check_token_strings('"tokur.token_strings"', value, self)
+        name, value = "tokur.token_strings", self.tokur.get("token_strings")
+        if not isinstance(value, (list, type(None))):
+            raise self.error(f'"{name}" is {json_type(value)}, not a list of tokens')
+        return value and [bytes(one) if is_bytes(one) else self.checked_text(name, one) for one in value]
 
     @property
     def sample(self) -> int:
@@ -222,3 +210,23 @@ class Record:
         if type(value) is not int or not 0 <= value < 2**63:
             raise self.error(f'"tokur.sample" is {value!r}, not a whole number from 0')
         return value
+
+
+def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, and those within them, by names with dots: ``run.prompts.template``."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        within = flat_settings(value) if isinstance(value, Mapping) else None
+        flat |= {name: value} if within is None else {f"{name}.{key}": one for key, one in within.items()}
+    return flat
+
+
+def differences(settings: Mapping[str, Any], others: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each setting in which two differ: its name, its value in the first, and its value in the second.
+
+    One that is missing is what ``UNSAID`` has, or not known (None).
+    """
+    for name in {**others, **settings}:
+        one, other = (found.get(name, UNSAID.get(name)) for found in (settings, others))
+        if one != other:
+            yield name, one, other

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
 import os
 import re
 import stat
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import chain
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any, TextIO, cast
 
@@ -26,8 +27,9 @@ Texts = Iterator[tuple[str, int, bytes | None]]
 _GZIP = b"\x1f\x8b"
 _ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # pzstd begins with a frame to be skipped
 _CHUNK = 1 << 16
-_SIGNS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[,{}\[\]]', re.DOTALL)  # a string may be cut off
-_BEFORE = re.compile(rb'\s*(?:"((?:[^"\\]|\\.){0,999})"\s*:\s*)?', re.DOTALL)
+_BEFORE = re.compile(r'[\s,\xef\xbb\xbf]*(?:"((?:[^"\\]|\\.){0,999})"\s*:\s*)?(?=(\S))')  # a value, its name
+_SIGN = re.compile(r"\s*[,\]}]")
+_scan = json.JSONDecoder(strict=False).raw_decode
 
 
 # --- bytes ---
@@ -41,19 +43,16 @@ def display_name(path: str) -> str:
 def file_id(file: str | TextIO) -> tuple[int, int] | str | None:
     """Return what all names of a file have in common: its device and inode, or the path of one that is not there yet.
 
-    It may be the stream that leads to it. None for a device, a pipe, and what is no file of the system.
+    It may be the stream that leads to it; ``-`` is standard input. None for a device or a pipe, where a read may have
+    to wait, and for what is no file of the system.
     """
+    file = sys.stdin if file == STDIN else file
     try:
         status = os.stat(file if isinstance(file, str) else file.fileno())
     except (OSError, ValueError, AttributeError):  # a closed stream may be None
         return os.path.realpath(file) if isinstance(file, str) else None
     is_kept = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
     return (status.st_dev, status.st_ino) if is_kept else None
-
-
-def is_regular_file(path: str) -> bool:
-    """Return whether an input is on a disk, so that no read waits for data still to come."""
-    return file_id(sys.stdin if path == STDIN else path) is not None
 
 
 @contextmanager
@@ -67,14 +66,12 @@ def open_input(path: str) -> Iterator[io.BufferedReader]:
         TokurError: it cannot be opened or read, or the archive is cut short or corrupt (after all that comes before was
             delivered).
     """
-    name, form, faults = display_name(path), "", [OSError, zlib.error]
+    name, form, faults = display_name(path), "", [OSError, EOFError, zlib.error]
     try:
         with _open(path) as file:
             head, as_it_comes = file.peek(), SimpleNamespace(read=file.read1)
             stream: Any = file
             if head.startswith(_GZIP):
-                import gzip
-
                 stream, form = gzip.GzipFile(fileobj=as_it_comes), "gzip"
             elif _ZSTD.match(head):
                 if sys.version_info >= (3, 14):
@@ -85,10 +82,8 @@ def open_input(path: str) -> Iterator[io.BufferedReader]:
                 stream, form = zstd.ZstdFile(as_it_comes), "zstd"
                 faults.append(zstd.ZstdError)
             yield stream
-    except EOFError:
-        raise TokurError(f"{name}: the {form} data is cut short: the file is not complete") from None
     except tuple(faults) as error:
-        what = f"the {form} data cannot be unpacked" if form else "cannot be read"
+        what = f"the {form} data is damaged or cut short" if form else "cannot be read"
         raise TokurError(f"{name}: {what}: {getattr(error, 'strerror', None) or error}") from None
 
 
@@ -124,9 +119,7 @@ def lines(stream: io.BufferedReader, name: str, longest: int = MAX_LINE) -> Text
 
 
 def elements(stream: io.BufferedReader, name: str, key: str | None = None, longest: int = MAX_LINE) -> Texts:
-    """Yield the elements of a JSON array, or the values of an object, with memory for one.
-
-    Whether they are JSON is for the reader to see. Each is named by its index, or by its name in the object.
+    """Yield the elements of a JSON array, or the values of an object, with memory for one, each named by its index.
 
     Args:
         stream: JSON text.
@@ -135,45 +128,33 @@ def elements(stream: io.BufferedReader, name: str, key: str | None = None, longe
         longest: the longest element in bytes.
 
     Raises:
-        TokurError: the text ends too early, or goes on after the end.
+        TokurError: after the elements before it: one is no JSON, cut short or far too long, or text follows the end.
     """
-    opening = None if key is None else re.compile(rb'\s*"%s"\s*:\s*\[' % re.escape(key.encode()))
-    depth, index, line, begins = 0, 0, 1, 1
-    text, is_long = bytearray(), False  # of the element so far
-    quoted = b""  # the begin of a string that was cut off, and of an escape in it
-    while chunk := stream.read1(_CHUNK):
-        start, chunk = len(quoted), quoted + chunk
-        for found in _SIGNS.finditer(chunk):
-            sign, end = found[0], found.end()
-            if sign.startswith(b'"'):
-                quoted = b"" if found[1] else b'"' + chunk[end:]
-                continue
-            depth += (sign in b"[{") - (sign in b"]}")
-            if opening and depth == 2 and opening.fullmatch(text + chunk[start:end]):
-                depth, opening = 1, None
-            elif depth > 1 or (depth == 1 and sign in b"]}"):  # within an element, or the end of its last bracket
-                continue
-            elif opening is None and sign not in b"[{":
-                text += chunk[start : found.start()]
-                before = _BEFORE.match(text)
-                assert before is not None  # it may be empty
-                value = bytes(text[before.end() :].rstrip())
-                label = (before[1] or b"%d" % index).decode("utf-8", "replace")
-                is_long |= len(value) > longest
-                if value or sign == b",":
-                    yield f"{name}[{label}]", begins + text.count(b"\n", 0, before.end()), None if is_long else value
-                index += 1
-            line += chunk.count(b"\n", start, end)
-            text, is_long, begins, start = bytearray(), False, line, end
-            if depth == 0:
-                for more in chain([chunk[end:]], iter(lambda: stream.read1(_CHUNK), b"")) if key is None else ():
-                    line += more.count(b"\n", 0, len(more) - len(more.lstrip()))
-                    if more.strip():
-                        raise TokurError(f"{name}:{line}: this is not valid JSON: there is text after the end")
-                return
-        line += chunk.count(b"\n", start)
-        if len(text) > longest:
-            is_long = True
-        else:
-            text += chunk[start:]
-    raise TokurError(f"{name}:{line}: the JSON ends here, before its last bracket: the file is not complete")
+    text, start, end, line, index = "", 0, 0, 1, 0  # a character of the text is a byte
+    opening = [None] if key is None else [None, key]  # the names of what is still to be entered
+    while True:
+        before, sign = _BEFORE.match(text, end), None
+        begin = before.end() if before else end
+        line, start = line + text.count("\n", start, begin), begin
+        if before and opening and before[1] == opening[0] and before[2] in "[{":
+            end = before.end(2)
+            del opening[0]
+            continue
+        if before and before[2] in "]}":
+            if key is None and (text[before.end(2) :].strip() or stream.read(_CHUNK).strip()):
+                raise TokurError(f"{name}:{line}: this is not valid JSON: there is text after the end")
+            return
+        with suppress(ValueError, RecursionError):
+            end = _scan(text, start)[1]
+            sign = _SIGN.match(text, end)
+        if sign is None:
+            size = len(text) - start
+            more = b"" if size > longest else stream.read(size) if size > _CHUNK else stream.read1(_CHUNK)
+            if not more:
+                said = f"is not valid JSON, cut short or longer than {longest / 1e6:g} MB (--set max_line)"
+                raise TokurError(f"{name}:{line}: what begins here {said}")
+            text, start, end = text[start:] + more.decode("latin-1"), 0, 0
+        elif not opening:
+            value = text[start:end].encode("latin-1")
+            yield f"{name}[{index}]", line, None if len(value) > longest else value
+            index += 1

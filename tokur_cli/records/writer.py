@@ -17,8 +17,7 @@ import jsonlines
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, check_target, naming
-from tokur_cli.records.provenance import differences, flat_settings
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import Record, differences, flat_settings
 from tokur_cli.records.streams import STDIN
 
 SettingsOf = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -31,21 +30,6 @@ class Continuation:
     settings: SettingsOf = lambda tokur: {}  # with which this run writes a record that comes with this ``tokur`` object
     settings_of: SettingsOf = lambda tokur: {}  # with which a ``tokur`` object was written; they must be the same
     identity: Callable[[Record], object] = Record.identity  # what a record and the one it was made from have in common
-
-    def check(self, written: Record, given: Record) -> None:
-        """Refuse a record that was written with other settings than this run would write it with."""
-        try:
-            then = self.settings_of(written.tokur)
-        except RecordError as error:  # no input is to blame
-            raise TokurError(str(error)) from None
-        now = self.settings(given.tokur)
-        made, here = (flat_settings(json.loads(encode_value(settings))) for settings in (then, now))
-        different = list(differences(made, here))
-        if different:  # another digest is named first, since others follow from it
-            name, *values = min(different, key=lambda found: not found[0].endswith("_digest"))
-            was, has = (f"no {name}" if each is None else f"{name} {encode_value(each).decode()}" for each in values)
-            advice = "resume with the same settings, or write to another file"
-            raise TokurError(f"{written.error(f'was written with {was}, but this run has {has}')}: {advice}")
 
 
 @contextmanager
@@ -85,18 +69,15 @@ def open_output(
                     try:
                         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     except BlockingIOError:
-                        advice = "wait for it, or give another -o FILE"
-                        raise TokurError(f"{path}: is being written by another run: {advice}") from None
+                        raise TokurError(f"{path}: another run is writing it: give another -o FILE") from None
                 check_target(path, force=force, resume=resume)  # now that no other run can write it any more
                 there = _written(path) if resume else iter(())
             writer = RecordWriter(file, path, there, resuming)
         try:
             yield writer
         except KeyboardInterrupt as error:
-            if resume is not None and writer.count:
-                kept = f"{path} keeps what is done: go on with --resume"
-                without = "with -o FILE, --resume goes on where a run was cut off"
-                error.args = (without if writer.name == STANDARD_OUTPUT else kept,)
+            if resume is not None and writer.name == path:
+                error.args = (f"{path} keeps what is done: go on with --resume",)
             raise
         with naming(writer.name):
             writer.settle()
@@ -112,13 +93,11 @@ class RecordWriter:
     # The records of a file with which this run goes on, and where each ends; None where nothing can be taken away
     there: Iterator[tuple[Record, int]] | None = None
     resuming: Continuation = Continuation()  # what these are told by
-    count: int = 0  # of those that were written
 
     def __post_init__(self) -> None:
         self._next = next(self.there or iter(()), None)
         self._end = 0  # of the last one that this run recognised
-        self._missing: dict[int, RecordError] = {}  # inputs that are not the next record there, by their hash
-        self._passed: dict[int, RecordError] = {}  # of these, the ones before an input that is there
+        self._missing: dict[int, RecordError] = {}  # inputs before the last record there that are not there, by hash
 
     def already_written(self, record: Record) -> Record | None:
         """Return the resumed file's next record if it is this input record's, and go on to the one after; else None.
@@ -135,9 +114,13 @@ class RecordWriter:
         if self.resuming.identity(written) != identity:
             self._missing[hash(identity)] = record.error(f"is missing in {self.name}, though later records are there")
             return None
-        self.resuming.check(written, record)
-        self._passed |= self._missing
-        self._missing.clear()
+        settings = self.resuming.settings_of(written.tokur), self.resuming.settings(record.tokur)
+        then, now = (flat_settings(json.loads(encode_value(each))) for each in settings)
+        # Another digest is named first, since others follow from it
+        for name, *values in sorted(differences(then, now), key=lambda found: not found[0].endswith("_digest")):
+            was, has = (f"no {name}" if each is None else f"{name} {encode_value(each).decode()}" for each in values)
+            advice = "resume with the same settings, or write to another file"
+            raise TokurError(f"{written.error(f'was written with {was}, but this run has {has}')}: {advice}")
         self._next, self._end = next(self.there, None), end
         return written
 
@@ -156,7 +139,6 @@ class RecordWriter:
             while rest:
                 rest = rest[self.stream.write(rest) :]
             self.stream.flush()
-        self.count += 1
 
     def settle(self, due: bytes | None = None) -> None:
         """Leave nothing in the file but what this run recognised; then comes the line that is due, or no other.
@@ -168,10 +150,9 @@ class RecordWriter:
             return
         self.there, fault = None, None
         if self._next is not None:
-            said = "this record does not come next in the input, so the file is not its beginning"
-            fault = self._next[0].error(said)
+            fault = self._next[0].error("does not come next in the input, so the file is not its beginning")
         elif due is not None:
-            fault = self._passed.get(hash(self.resuming.identity(Record.parse(due, None, None))))
+            fault = self._missing.get(hash(self.resuming.identity(Record.parse(due, None, None))))
         if fault is not None:
             raise TokurError(f"{fault}: resume with the same input, or write to another file")
         self.stream.truncate(self._end)

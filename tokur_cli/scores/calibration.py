@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tokur_cli import __version__
 from tokur_cli.records.encoding import read_json
 from tokur_cli.records.errors import UsageError
-from tokur_cli.records.provenance import UNSAID, differences
+from tokur_cli.records.record import UNSAID, differences
 from tokur_cli.scores.quantities import OF_DRAWS
 
 if TYPE_CHECKING:

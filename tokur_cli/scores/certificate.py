@@ -15,7 +15,7 @@ from typing import Any
 
 from tokur_cli import __version__
 from tokur_cli.records.encoding import read_json
-from tokur_cli.records.provenance import differences
+from tokur_cli.records.record import differences
 from tokur_cli.scores.calibration import P_CORRECT, relevant_settings
 from tokur_cli.scores.catalogue import CATALOGUE
 

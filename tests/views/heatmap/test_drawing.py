@@ -121,11 +121,11 @@ def built(values, quantity=view_samples.EU, **ends):
 
 @given(numbers, st.sampled_from([view_samples.EU, view_samples.LOGPROB]))
 def test_scale_runs_from_the_most_certain_token_to_the_quantile_and_rises_with_doubt(values, quantity):
-    uncertainties = np.sort([quantity.uncertainty(value) for value in values])
-    true = [quantity.uncertainty(np.quantile(uncertainties, share, method="lower")) for share in (0, 0.99)]
+    uncertainties = np.sort([-quantity.sign * value for value in values])
+    true = [-quantity.sign * np.quantile(uncertainties, share, method="lower") for share in (0, 0.99)]
     scale = built(values, quantity)
     assert [scale.certain, scale.uncertain] == true
-    steps = [scale.step(value) for value in sorted(values, key=quantity.uncertainty)]
+    steps = [scale.step(value) for value in sorted(values, key=lambda value: -quantity.sign * value)]
     assert steps == sorted(steps)
 
 

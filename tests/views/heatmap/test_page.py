@@ -51,7 +51,7 @@ def test_page_has_the_values_steps_and_least_certain_tokens_of_the_record(make):
         steps = [scale.step(cell.value(response.values, scale.quantity)) for cell in cells]
         assert tokens["marks"][place] == "".join("a01234567h"[1 + step] for step in steps)
         assert tokens["top"][place] == list(map(list, least_certain(response, cells, scale.quantity, 5)))
-        assert head["uncertainties"][place] == pytest.approx(scale.quantity.uncertainty(sum(values)))
+        assert head["uncertainties"][place] == pytest.approx(-scale.quantity.sign * sum(values))
         assert tokens["least"][place] == response.least_certain_step(scale.quantity)
         sums = [scale.format(step.sums[scale.quantity.name]["sum"]) for step in response.steps]
         assert tokens["sums"][place] == sums

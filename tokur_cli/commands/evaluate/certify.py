@@ -15,9 +15,8 @@ from tokur_cli.commands.shared.certified import made_with
 from tokur_cli.commands.shared.digests import content_digest
 from tokur_cli.metrics.certification import certify, fewest, upper_bound
 from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.records.provenance import differences
 from tokur_cli.records.question import Questions
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import Record, differences
 from tokur_cli.scores.catalogue import choose_scores
 from tokur_cli.scores.certificate import MOST_SCORES, Certificate, tie_break_of
 

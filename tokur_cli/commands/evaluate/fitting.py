@@ -21,7 +21,7 @@ from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.metrics.calibration import FOLDS, Fit, Line, fit_isotonic, fit_logistic, fit_platt, held_out
 from tokur_cli.metrics.catalogue import METRICS
 from tokur_cli.records.errors import TokurError, UsageError
-from tokur_cli.records.provenance import differences
+from tokur_cli.records.record import differences
 from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevant_settings
 from tokur_cli.scores.catalogue import choose_scores
 

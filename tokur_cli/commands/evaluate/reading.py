@@ -30,10 +30,9 @@ from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.mapping import value_at
 from tokur_cli.records.outputs import writing_whole
-from tokur_cli.records.provenance import differences, flat_settings
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.question import Questions
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import Record, differences, flat_settings
 from tokur_cli.records.streams import display_name
 from tokur_cli.records.writer import RecordWriter
 from tokur_cli.scores.calibration import P_CORRECT

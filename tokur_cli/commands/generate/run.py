@@ -271,7 +271,7 @@ def _unanswered(record: Record) -> Record:
     if not has_turn and record.get("response") is None:
         return record
     labels: dict[str, Any] = {"correct": (bool, type(None)), "quality": (int, float, type(None)), "claims": list}
-    record = record.without(*(name for name, types in labels.items() if isinstance(record.get(name), types)))
+    record = record.copy(without=[name for name, types in labels.items() if isinstance(record.get(name), types)])
     if has_turn:
         record.set("messages", record.fields["messages"][:-1])
     return record

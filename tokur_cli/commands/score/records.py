@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.provenance import differences
-from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.record import SCHEMA, Record, differences
 
 if TYPE_CHECKING:
     from tokur_cli.scores.catalogue import Score

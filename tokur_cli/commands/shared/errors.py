@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from tokur_cli.engine.model.errors import is_panic
-from tokur_cli.records.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError
+from tokur_cli.records.errors import EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ def _ending(error: BaseException) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return ": ".join(["interrupted", *error.args]), EXIT_INTERRUPTED
-    return f"{type(error).__name__}: {error} (TOKUR_DEBUG=1 shows where)", EXIT_FAILED
+    return f"{type(error).__name__}: {error} (TOKUR_DEBUG=1 shows where)", TokurError.exit_code
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.records.published import published_rows
-from tokur_cli.records.streams import STDIN, is_regular_file
+from tokur_cli.records.streams import STDIN, file_id
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -134,7 +134,7 @@ def count_lines(*paths: str) -> int | None:
     """Return the number of lines of plain files; None if one has none that can be counted: a pipe, a table."""
     count = 0
     for path in paths:
-        if path == STDIN or published_rows(path) is not None or not is_regular_file(path):
+        if path == STDIN or published_rows(path) is not None or file_id(path) is None:
             return None
         try:
             with open(path, "rb") as stream:

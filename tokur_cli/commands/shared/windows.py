@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
-from tokur_cli.records.streams import is_regular_file
+from tokur_cli.records.streams import file_id
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ def as_they_come(path: str, items: Iterator[T], busy: Callable[[], bool] = lambd
         items: what is read.
         busy: whether whoever takes the items has other work to go on with. In a pause they do not wait then.
     """
-    if is_regular_file(path):
+    if file_id(path) is not None:
         yield from items
         return
     arrived: queue.Queue[tuple[T] | Exception | None] = queue.Queue(1)

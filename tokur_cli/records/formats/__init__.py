@@ -24,7 +24,7 @@ def recognise(fields: Fields) -> Format:
 
 def other_references(record: Record) -> str:
     """Return in words which fields may hold the reference of a response that has neither one nor a verdict."""
-    fields = record.without("tokur").fields
+    fields = record.copy(without=("tokur",)).fields
     is_unlabelled = has("question", "response", but=("reference", "prompt", "messages", *VERDICTS))(fields)
     return other_fields("reference", fields) if is_unlabelled and recognise(fields) is rows.tokur else ""
 

@@ -146,7 +146,7 @@ def _read_request(record: Record, request: Record) -> dict[str, Any]:
     """
     if request.get("question") is not None:
         taken = (*_JOINED, *record.fields, "response", "tokur")
-        return {name: request.get(name) for name in _JOINED} | request.without(*taken).fields
+        return {name: request.get(name) for name in _JOINED} | request.copy(without=taken).fields
     place = f"its request ({request.source}:{request.line})"
     body = find_value(request.fields, "body", dict) or request.fields
     known = {"id": request.get("custom_id", request.get("id")), "reference": request.get("reference")}

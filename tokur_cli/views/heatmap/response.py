@@ -148,7 +148,7 @@ class HeatmapResponse:
 
 def uncertainty_of(sums: Sums, quantity: Quantity) -> float:
     """Return the one of the two that a quantity compares by, turned so that more is less certain; NaN if not known."""
-    return quantity.uncertainty(sums[quantity.name][quantity.aggregate])
+    return -quantity.sign * sums[quantity.name][quantity.aggregate]
 
 
 def least_certain(
@@ -163,7 +163,7 @@ def least_certain(
         found = cell.least_certain(response.values, quantity)
         if found and (found not in cell_of or len(cell.text) > len(cells[cell_of[found]].text)):
             cell_of[found] = index
-    ranked = sorted(cell_of, key=lambda found: (-quantity.uncertainty(found[1]), found[0]))
+    ranked = sorted(cell_of, key=lambda found: (quantity.sign * found[1], found[0]))
     return [(cell_of[found], found[0]) for found in ranked[:count]]
 
 
