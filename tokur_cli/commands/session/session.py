@@ -78,7 +78,7 @@ class Session:
             posterior = load_posterior(options.folder, model, self.model.name)
         else:
             cache = cache_folder() / "bases"
-            posterior = build_posterior(model, options.settings, cache=cache, progress=say, note=note)
+            posterior = build_posterior(model, options.settings, cache=cache, progress=say)
         self.model.probe.check_scoring(Draws(posterior, 1))
         if options.chooses_sigma:
             posterior = self._with_suitable_strength(posterior)

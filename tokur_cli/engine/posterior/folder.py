@@ -88,11 +88,7 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Post
         raise mismatch from None
     if weight_digest(model, projections) != description.fingerprint:
         raise mismatch
-    try:
-        bases = read_basis(Path(folder, BASIS))
-    except TokurError as error:
-        raise TokurError(f"{error}; write the posterior again with tokur perturb") from None
-    return with_bases(description, projections, bases)
+    return with_bases(description, projections, read_basis(Path(folder, BASIS)))
 
 
 def save_adapter(folder: Path, model: LanguageModel, posterior: Posterior, draw: int) -> None:

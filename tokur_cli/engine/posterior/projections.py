@@ -130,13 +130,9 @@ def _nothing_named(model: PreTrainedModel, projections: list[Projection], patter
     """Return the error of patterns that match no projection, which says what there is."""
     # Without what stands before its name, a projection of linear attention could not be named
     found = sorted({".".join(p.name.split(".")[-2 if p.linear else -1 :]) for p in projections})
-    fused = [name for name in found if _FUSED_NAME.search(name)]
-    advice = "name its query and key projections with --targets, as ends of names or globs"
-    if fused:
-        advice = f"{', '.join(fused)} may hold queries and keys, in an order that tokur doesn't know"
     return TokurError(
         f"no projection of this model ({model.config.model_type}) is named {', '.join(patterns)}; it has "
-        f"{', '.join(found) or 'none'}: {advice}"
+        f"{', '.join(found) or 'none'}: name its query and key projections with --targets, as ends of names or globs"
     )
 
 
