@@ -265,7 +265,7 @@ def test_rescaling_keeps_responses_within_the_length_apart_from_those_beyond_it(
         assert sorted(got) == list(range(len(sizes)))
         for index, response in enumerate(responses):
             if fields is DYNAMIC and response.length > BEYOND:
-                assert "with this model's dynamic NTK RoPE, at most 64 tokens can be scored" in str(got[index])
+                assert "with its dynamic NTK RoPE, at most 64 tokens can be scored" in str(got[index])
                 continue
             log_p, _ = alone([*response.prompt_ids, *response.response_ids], **fields)
             if response.length == BEYOND:  # the last token, which is not computed, would be beyond it
@@ -301,7 +301,7 @@ def test_rescaling_bounds_generation(fields):
         if len(prompt) > 34:
             length = len(prompt) + 30
             assert f"prompt and response may have {length} tokens; with this model's " in found[index]
-            assert "RoPE, at most 64 can be generated: ask for fewer new tokens" in found[index]
+            assert "RoPE, at most 64: ask for fewer new tokens" in found[index]
             continue
         expected = []
         while len(expected) < 30 and not (expected and expected[-1] < 100):

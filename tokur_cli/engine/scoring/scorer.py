@@ -135,11 +135,11 @@ class Scorer:
         asked = [True] * len(responses) if wanted is None else wanted
         lengths = {index: response.length for index, response in enumerate(responses)}
         if self._rescaling.is_dynamic:
-            name, beyond = self._rescaling.name, self._rescaling.beyond
+            beyond = self._rescaling.beyond
             for index in [index for index, length in lengths.items() if length > beyond]:
                 del lengths[index]
                 if asked[index]:
-                    yield index, TokurError(f"with this model's {name} RoPE, at most {beyond:,} tokens can be scored")
+                    yield index, TokurError(f"with its dynamic NTK RoPE, at most {beyond:,} tokens can be scored")
         for batch, path in self.batches(responses, lengths):
             if any(asked[index] for index in batch):
 
