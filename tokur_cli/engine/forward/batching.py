@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from tokur_cli.engine.model.errors import first_line
 from tokur_cli.records.errors import TokurError
 
 Result = TypeVar("Result")
@@ -96,6 +98,17 @@ def is_out_of_memory(error: Exception) -> bool:
     """Return whether a smaller batch may succeed: CUDA's libraries say in words that memory was short."""
     says_so = isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(str(error)))
     return says_so or isinstance(error, (MemoryError, torch.OutOfMemoryError))
+
+
+@contextmanager
+def refusing(refusal: Callable[[str], TokurError]) -> Iterator[None]:
+    """Refuse, in the words of ``refusal``, what fails within for any other reason than too little memory."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, TokurError) or is_out_of_memory(error):
+            raise
+        raise refusal(f"{type(error).__name__}: {first_line(error)}") from error
 
 
 def available_bytes(devices: Iterable[torch.device]) -> int:

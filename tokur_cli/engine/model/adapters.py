@@ -34,9 +34,8 @@ def merge_adapter(
 
     from tokur_cli.engine.forward.batching import is_out_of_memory
     from tokur_cli.engine.forward.body import input_device
-    from tokur_cli.engine.forward.probe import probe_ids
+    from tokur_cli.engine.forward.probe import probe_ids, rounding, tolerance
     from tokur_cli.engine.model.linear import is_quantised
-    from tokur_cli.engine.precision import rounding, tolerance
 
     ids = torch.tensor([list(probe_ids(tokenizer))], device=input_device(model))
 

@@ -18,18 +18,16 @@ import torch
 from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 
-from tokur_cli.engine.forward.batching import is_out_of_memory
+from tokur_cli.engine.forward.batching import refusing
 from tokur_cli.engine.forward.body import logits_from
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.forward.prefix_tree import Node
-from tokur_cli.engine.forward.probe import distance
-from tokur_cli.engine.model.errors import first_line
+from tokur_cli.engine.forward.probe import distance, tolerance
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.model.place import drop_layers
-from tokur_cli.engine.model.vllm import VllmResources, prepare_vllm, start_vllm
+from tokur_cli.engine.model.vllm import prepare_vllm, start_vllm
 from tokur_cli.engine.output import silencer
 from tokur_cli.engine.posterior.folder import save_adapter
-from tokur_cli.engine.precision import tolerance
 from tokur_cli.engine.scoring.scorer import Quantities, SamplingMode, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
@@ -48,7 +46,7 @@ class VllmScorer(Scorer):
         language_model: the model, of which it keeps what is around the layers.
         draws: the draws; None for the quantities of the mean weights alone.
         sampling: ``shared`` or ``joint``: an adapter is one draw for a whole response.
-        resources: what vLLM may take.
+        resources: what vLLM may take, as ``start_vllm`` is told.
         tell: takes what vLLM printed, where it fails.
         options: as for ``Scorer``.
 
@@ -63,7 +61,7 @@ class VllmScorer(Scorer):
         draws: Draws | None,
         *,
         sampling: SamplingMode,
-        resources: VllmResources,
+        resources: Mapping[str, Any],
         tell: Callable[[str], None],
         **options: Any,
     ) -> None:
@@ -85,7 +83,7 @@ class VllmScorer(Scorer):
             settings = _lora(draws) if draws else {}
             pooler = PoolerConfig(task=_TASK, use_activation=False)  # gives hidden states as they are
             settings |= {"runner": "pooling", "convert": "embed", "pooler_config": pooler}
-            self._engine = start_vllm(language_model, resources, **settings)
+            self._engine = start_vllm(language_model, **resources, **settings)
         self._check(language_model.probe.tokens, reference)
 
     def batches(
@@ -105,18 +103,13 @@ class VllmScorer(Scorer):
 
     def _states(self, responses: Sequence[TokenizedResponse], adapters: Sequence[Any]) -> Tensor:
         """Return the states that predict the responses' tokens, (1 + M, N, d), where the head computes."""
-        try:
-            with self._silenced():
-                # What an earlier batch left would change this one's rounding with what is asked for
-                self._engine.reset_prefix_cache()
-                # On a CPU, vLLM 0.32 takes rows without an adapter, where they stand beside others, for those of the
-                # last one: the mean weights are asked for apart, and last, so that _check would see it where they are
-                drawn = self._rows(responses, adapters[1:])
-                rows = [*self._rows(responses, adapters[:1]), *drawn]
-        except Exception as error:
-            if isinstance(error, TokurError) or is_out_of_memory(error):
-                raise
-            raise TokurError(f"vLLM fails ({type(error).__name__}: {first_line(error)})") from error
+        with refusing(lambda why: TokurError(f"vLLM fails ({why})")), self._silenced():
+            # What an earlier batch left would change this one's rounding with what is asked for
+            self._engine.reset_prefix_cache()
+            # On a CPU, vLLM 0.32 takes rows without an adapter, where they stand beside others, for those of the
+            # last one: the mean weights are asked for apart, and last, so that _check would see it where they are
+            drawn = self._rows(responses, adapters[1:])
+            rows = [*self._rows(responses, adapters[:1]), *drawn]
         hidden: Tensor = torch.cat(rows).unflatten(0, (len(adapters), -1))
         return hidden.to(self.device, self.model.dtype)
 
@@ -153,13 +146,8 @@ class VllmScorer(Scorer):
             TokurError: the model does not run: vLLM, where it generates in this process, changes transformers' classes.
         """
         draws = Draws(self.draws.posterior, min(self.draws.num_draws, _ADAPTERS_TOGETHER)) if self.draws else None
-        try:
+        with refusing(lambda why: self._refusal(f"it does not run beside vLLM ({why})")):
             states, self._outputs = Scorer(self.model, draws, sampling=self.sampling).states([tokens])
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise
-            said = f"it does not run beside vLLM ({type(error).__name__}: {first_line(error)})"
-            raise self._refusal(said) from error
         return self._log_probabilities(states)
 
     @torch.inference_mode()
