@@ -81,14 +81,6 @@ def cache_folder() -> Path:
     return folder
 
 
-def open_to_readers(folder: Path, like: Path) -> None:
-    """Give the files under `folder` the permissions of the folder `like`: safetensors makes its own for one user."""
-    mode = like.stat().st_mode & 0o666
-    for file in folder.rglob("*"):
-        if file.is_file():
-            file.chmod(mode)
-
-
 def _cached_model(name: str, build: Callable[[Path], None]) -> Path:
     """Return a model's folder in the cache, filled by `build` unless it is there; it is kept when it is complete."""
     target = cache_folder() / "models" / name
@@ -97,7 +89,8 @@ def _cached_model(name: str, build: Callable[[Path], None]) -> Path:
             with replacing(target) as new:
                 new.mkdir()
                 build(new)
-                open_to_readers(new, new)
+                for file in filter(Path.is_file, new.rglob("*")):
+                    file.chmod(new.stat().st_mode & 0o666)  # safetensors makes its own for one user
         except OSError:
             if not target.is_dir():  # else another process placed it first
                 raise

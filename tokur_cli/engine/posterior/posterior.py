@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.model.cached import open_to_readers
 from tokur_cli.engine.noise import standard_normal
 from tokur_cli.engine.posterior.basis import left_singular_vectors, read_basis, weight_digest, write_basis
 from tokur_cli.engine.posterior.projections import Projection, find_projections
@@ -98,10 +96,9 @@ def build_posterior(
         progress(f"computing the basis of {len(projections)} weights (once for this model)")
         bases = {each.name: left_singular_vectors(each.weight(), rank) for each in projections}
         if saved is not None:
-            # A cache that cannot be written costs time at the next start; a full disk is safetensors' error
-            with suppress(OSError, SafetensorError), replacing(saved) as unfinished:
+            # A cache that cannot be written costs time at the next start
+            with suppress(OSError), replacing(saved) as unfinished:
                 write_basis(unfinished, bases)
-                open_to_readers(unfinished.parent, saved.parent)
     return with_bases(settings, projections, bases)
 
 

@@ -188,9 +188,7 @@ def _lora(draws: Draws) -> dict[str, Any]:
     """Return the settings under which vLLM takes the draws."""
     names = [matrix.module_name for matrix in draws.posterior.matrices]
     rank = draws.posterior.rank * max(map(names.count, names))  # the projections of a fused weight share one adapter
-    room = next((most for most in _RANKS if rank <= most), None)
-    if room is None:
-        raise TokurError(f"the draws are of rank {rank}, and vLLM takes at most {_RANKS[-1]}: give --rank less")
+    room = min((most for most in _RANKS if rank <= most), default=rank)
     together = min(draws.num_draws, _ADAPTERS_TOGETHER)
     return {"enable_lora": True, "max_lora_rank": room, "max_loras": together, "max_cpu_loras": draws.num_draws}
 
