@@ -203,10 +203,7 @@ def _load_weights(found: ModelDescription) -> PreTrainedModel:
     options |= place_weights(request, weights_bytes)
     model = load_checked(found.source, *found.kinds, **options)
     if request.offload_dir is None and "disk" in getattr(model, "hf_device_map", {}).values():
-        raise TokurError(
-            f"{name} doesn't fit on the GPUs; use a smaller model, --dtype bfloat16, --device-map cpu or "
-            "--set offload_dir"
-        )
+        raise TokurError(f"{name} doesn't fit on the GPUs; use --dtype bfloat16, --device-map cpu or --set offload_dir")
     text = model.config.get_text_config(decoder=True)
     if getattr(text, "attn_logit_softcapping", None) is not None and text._attn_implementation == "sdpa":
         model.set_attn_implementation("eager")  # before 5.24, transformers leaves the cap out there
@@ -256,8 +253,6 @@ def load_checked(source: Source, *kinds: str, **options: Any) -> PreTrainedModel
             countable = tensor.is_floating_point() and tensor.itemsize > 1 and not tensor.is_meta
             # A sum hides none of them, and is quick
             if countable and not tensor.sum().isfinite() and not tensor.isfinite().all():
-                raise TokurError(
-                    f"the weights of {source.name} are damaged: {name} has NaN or infinite entries; get them again"
-                )
+                raise TokurError(f"the weights of {source.name} are damaged: {name} has NaN or infinite entries")
     loaded: PreTrainedModel = model.eval().requires_grad_(False)
     return loaded

@@ -176,11 +176,9 @@ class VllmScorer(Scorer):
             return [logits(row[None])[0].float().log_softmax(-1) for row in states.flatten(1, -2)]
 
     def _refusal(self, what: str) -> TokurError:
-        import vllm
-
         return TokurError(
             f"{self.name} ({self.model.config.model_type}): {what}; scoring with this family isn't supported by "
-            f"--backend vllm (vLLM {vllm.__version__}): leave the option out"
+            "--backend vllm: leave the option out"
         )
 
 

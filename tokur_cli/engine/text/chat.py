@@ -82,9 +82,7 @@ class Chat:
             TokurError: there is no template, or it, or the tokenizer's own code, fails with these messages.
         """
         if not self.has_template:
-            raise TokurError(
-                "the model has no chat template: say how the prompt reads with --template raw or --template FILE"
-            )
+            raise TokurError("the model has no chat template: give the prompt's with --template raw or --template FILE")
         # As transformers does: templates ask whether a field is there, not whether it is null
         turns = [{name: value for name, value in message.items() if value is not None} for message in messages]
         options: dict[str, Any] = {} if tools is None else {"tools": tools}

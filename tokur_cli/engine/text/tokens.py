@@ -93,10 +93,7 @@ class ResponseTokenizer:
         if not ids:
             raise TokurError("the prompt is empty: there is nothing to answer")
         if self.context_length is not None and len(ids) >= self.context_length:
-            raise TokurError(
-                f"the prompt has {len(ids):,} tokens; the model's context of {self.context_length:,} leaves no room "
-                "for a response"
-            )
+            raise TokurError(f"the prompt has {len(ids):,} tokens; the model's context holds {self.context_length:,}")
         return ids
 
     def tokenize(
