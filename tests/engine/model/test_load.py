@@ -109,7 +109,7 @@ def test_load_of_a_gguf_file_gives_the_logits_of_the_model_it_was_made_of(tmp_pa
 
 def test_load_refuses_a_damaged_gguf_file_and_keeps_nothing(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(TokurError, match=r"notes\.txt isn't a GGUF file"):
+    with pytest.raises(TokurError, match=r"notes\.txt can't be loaded: GGUF magic invalid"):
         load(tmp_path / "notes.txt")
     (tmp_path / "damaged.gguf").write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(TokurError, match=r"damaged\.gguf can't be loaded"):

@@ -152,14 +152,7 @@ def _fetched(model: EmbeddedModel, folder: Path) -> Path:
 
 
 def converted_gguf(file: Path, progress: Callable[[str], None]) -> Path:
-    """Return the folder of safetensors made from a GGUF file, from the cache if this very file was converted before.
-
-    Raises:
-        TokurError: it isn't a GGUF file.
-    """
-    with file.open("rb") as stream:
-        if stream.read(4) != b"GGUF":
-            raise TokurError(f"{file} isn't a GGUF file; a model is a folder, a GGUF file or a Hugging Face hub id")
+    """Return the folder of safetensors made from a GGUF file, from the cache if this very file was converted before."""
     status = file.stat()
     identity = f"{file.resolve()}\0{status.st_size}\0{status.st_mtime_ns}"
     key = hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]

@@ -85,17 +85,12 @@ class LanguageModel(ModelDescription):
     Args:
         model: the model, on its device or devices.
         probe: what it makes of a few tokens, which is asked for before it scores or generates.
+        device: where token ids go.
     """
 
     model: PreTrainedModel
     probe: Probe
-
-    @property
-    def device(self) -> torch.device:
-        """Where token ids go: the device of the input embeddings."""
-        from tokur_cli.engine.forward.body import input_device
-
-        return input_device(self.model)
+    device: torch.device
 
 
 def describe_model(request: ModelRequest, progress: Callable[[str], None] = lambda _: None) -> ModelDescription:
@@ -139,6 +134,7 @@ def load_language_model(
     """
     found = describe_model(request, progress)
     check(found)
+    from tokur_cli.engine.forward.body import input_device
     from tokur_cli.engine.forward.probe import probe_model
     from tokur_cli.engine.model.linear import multiply_unrounded, reorder_weights
     from tokur_cli.engine.output import silencer
@@ -152,7 +148,8 @@ def load_language_model(
         if found.adapter is not None:
             model = merge_adapter(model, found.adapter, found.source, found.tokenizer)
         reorder_weights(model)
-        return LanguageModel(**vars(found), model=model, probe=probe_model(found.name, model, found.tokenizer))
+        probe = probe_model(found.name, model, found.tokenizer)
+        return LanguageModel(**vars(found), model=model, probe=probe, device=input_device(model))
 
 
 def load_tokenizer(source: Source, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
