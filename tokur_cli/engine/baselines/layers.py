@@ -169,7 +169,7 @@ class LayerView(TextPasses):
 
 def _eigenvalues(states: Tensor) -> Tensor:
     """Return the T eigenvalues of Z J Zᵀ for hidden states Z (T, d), as squares of singular values: never negative."""
-    points = states.cpu().double()  # a Mac's GPU has no float64
+    points = (states.cpu() if states.device.type == "mps" else states).double()  # a Mac's GPU has no float64
     if not bool(points.isfinite().all()):  # numbers too large for the dtype: there is no decomposition
         return torch.full((len(points),), torch.nan)
     singular = torch.linalg.svdvals(points - points.mean(-1, keepdim=True))
