@@ -143,7 +143,7 @@ def test_tree_is_given_up_for_memory_and_computed_again(monkeypatch):
     responses = [TokenizedResponse([*header, 7 + n], [*range(20 + n, 28 + n)]) for n in range(8)]
     scorer = Scorer(model, None, batch_tokens=40)
     expected = dict(scorer.score(responses))
-    whole_batch, held = Scorer._score_batch, []
+    whole_batch, held = Scorer.states, []
 
     def small_machine(self, batch, path):
         held.append(self._tree.end)
@@ -151,7 +151,7 @@ def test_tree_is_given_up_for_memory_and_computed_again(monkeypatch):
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return whole_batch(self, batch, path)
 
-    monkeypatch.setattr(Scorer, "_score_batch", small_machine)
+    monkeypatch.setattr(Scorer, "states", small_machine)
     got = dict(scorer.score(responses))
     assert held[1:3] == [30, 0]
     for index, quantities in expected.items():

@@ -148,7 +148,7 @@ def test_vllm_scorer_gives_the_same_bits_whatever_is_wanted(vllm, tmp_path):
 )
 def test_vllm_scorer_refuses_a_family_whose_numbers_differ(vllm, tmp_path, spoiled, said):
     vllm.spoiled = spoiled
-    with pytest.raises(TokurError, match=rf"\(llama\): {said}, vLLM's predictions are .* leave the option out"):
+    with pytest.raises(TokurError, match=rf"\(llama\): {said}, vLLM's predictions are .* leave --backend vllm out"):
         scorers(tiny_model_folder(tmp_path))
 
 

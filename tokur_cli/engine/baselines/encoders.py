@@ -173,7 +173,7 @@ def _find(name: str, progress: Callable[[str], None]) -> tuple[Source, PreTraine
     import_transformers()
     source = find_source(name, None, progress)
     progress(f"loading {name}")
-    config = AutoConfig.from_pretrained(source.place, revision=source.revision)
+    config = source.load(AutoConfig)
     saved_by = next(iter(config.architectures or ()), "")
     return source, config, saved_by.endswith("ForSequenceClassification")
 

@@ -32,6 +32,7 @@ from tokur_cli.records.errors import TokurError
 _TEXT = "The sum of 3 and 4 is 7, so the answer is 7."
 _INSTEAD = {
     "scoring": "use a model of another family",
+    "scoring by vLLM": "leave --backend vllm out",
     "generation": "use a model of another family, or --backend vllm; tokur score takes responses of any program",
 }
 _DIFFERS = "tokur's own forward pass differs from the model's"
@@ -66,7 +67,7 @@ class Probe:
             TokurError: the numbers are not the model's, or under a draw not those of weights that hold it.
         """
         batch = [self.beside, self.tokens]
-        with refusing(lambda why: _refusal(self.name, self.model, "scoring", f"scoring fails ({why})")):
+        with refusing(lambda why: refusal(self.name, self.model, "scoring", f"scoring fails ({why})")):
             scorer = Scorer(self.model, draws, sampling="shared", min_saving=1)
             ((_, path),) = scorer.batches(batch, {index: one.length for index, one in enumerate(batch)})
             states, outputs = scorer.states(batch, path)
@@ -107,10 +108,10 @@ class Probe:
             TokurError: what they would be chosen from are not the model's probabilities.
         """
         prompts = [[*self.beside.prompt_ids, *self.beside.response_ids], self.tokens.prompt_ids]
-        with refusing(lambda why: _refusal(self.name, self.model, "generation", f"generation fails ({why})")):
+        with refusing(lambda why: refusal(self.name, self.model, "generation", f"generation fails ({why})")):
             cache = KVCache(self.model, None)
             if (why := cache.unsupported_reason()) is not None:
-                raise _refusal(self.name, self.model, "generation", why)
+                raise refusal(self.name, self.model, "generation", why)
             texts, first = cache.prefill([identity_of(prompt, []) for prompt in prompts])
             cache.admit(texts, [1, 1])
             steps = zip(self.beside.prompt_ids, self.tokens.response_ids[: _STEPS - 1], strict=False)
@@ -128,7 +129,7 @@ class Probe:
 
     def _require(self, doing: str, what: str, off: float, allowed: float) -> None:
         if not off <= allowed:
-            raise _refusal(self.name, self.model, doing, f"{what} by {off:.2g} nats a token")
+            raise refusal(self.name, self.model, doing, f"{what} by {off:.2g} nats a token")
 
 
 def distance(log_p: Tensor, other: Tensor) -> float:
@@ -159,7 +160,8 @@ def _merged(posterior: Posterior, num_rows: int) -> Iterator[None]:
         yield
 
 
-def _refusal(name: str, model: PreTrainedModel, doing: str, what: str) -> TokurError:
+def refusal(name: str, model: PreTrainedModel, doing: str, what: str) -> TokurError:
+    """Return the error of a model whose family does not suit what is done (of ``_INSTEAD``), and why."""
     return TokurError(
         f"{name} ({model.config.model_type}): {what}; {doing} with this family isn't supported "
         f"(transformers {transformers.__version__}): {_INSTEAD[doing]}"
@@ -195,8 +197,8 @@ def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     tokens = TokenizedResponse(ids[:_PROMPT], ids[_PROMPT:])
     beside = TokenizedResponse(others[:_PROMPT], others[_PROMPT:])
     whole = torch.tensor([[*ids, others[-1]]], device=input_device(model))  # what comes later must not matter
-    with refusing(lambda why: _refusal(name, model, "scoring", f"it does not run ({why})")):
+    with refusing(lambda why: refusal(name, model, "scoring", f"it does not run ({why})")):
         logits = watch(model, whole)
     if logits.ndim != 3 or logits.shape[:2] != whole.shape:
-        raise _refusal(name, model, "scoring", f"its logits are {tuple(logits.shape)}, not one row per token")
+        raise refusal(name, model, "scoring", f"its logits are {tuple(logits.shape)}, not one row per token")
     return Probe(name, model, tokens, beside, logits[0, _PROMPT - 1 : tokens.length].float().log_softmax(-1))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tokur_cli.engine.model.cached import EMBEDDED, converted_gguf, embedded_folder
 from tokur_cli.engine.model.errors import explained_errors, first_line
@@ -49,6 +49,10 @@ class Source:
         from transformers.utils.hub import cached_file
 
         return Path(str(cached_file(self.place, name, revision=self.revision)))
+
+    def load(self, kind: Any, **options: Any) -> Any:
+        """Return what a class of transformers makes of it by ``from_pretrained``, with further options."""
+        return kind.from_pretrained(self.place, revision=self.revision, **options)
 
 
 def find_adapted(request: ModelRequest, progress: Callable[[str], None]) -> tuple[Source, Source | None]:
@@ -137,9 +141,7 @@ def causal_config(source: Source, trust_remote_code: bool) -> tuple[PreTrainedCo
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as OF_TEXTS
     from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES as OF_MORE
 
-    config: PreTrainedConfig = AutoConfig.from_pretrained(
-        source.place, revision=source.revision, trust_remote_code=trust_remote_code
-    )
+    config: PreTrainedConfig = source.load(AutoConfig, trust_remote_code=trust_remote_code)
     saved_by = next(iter(getattr(config, "architectures", None) or []), None)
     has_own_class = CAUSAL in (getattr(config, "auto_map", None) or {})
     kinds = [CAUSAL] if has_own_class or config.model_type in OF_TEXTS else []

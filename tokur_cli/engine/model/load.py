@@ -102,12 +102,11 @@ def describe_model(request: ModelRequest, progress: Callable[[str], None] = lamb
 
     from tokur_cli.engine.text.chat import end_token_ids
 
-    auto: Any = transformers.GenerationConfig
     with explained_errors(source.name):
         config, kinds = causal_config(source, request.trust_remote_code)
         generation = None
         with suppress(OSError):  # a model without one
-            generation = auto.from_pretrained(source.place, revision=source.revision)
+            generation = source.load(transformers.GenerationConfig)
         own = adapter if adapter is not None and TOKENIZER_CONFIG in adapter.files else source
         tokenizer = load_tokenizer(own, request.trust_remote_code)
         dtype = resolve_dtype(request.dtype, request.device_map)
@@ -160,9 +159,7 @@ def load_tokenizer(source: Source, trust_remote_code: bool = False) -> PreTraine
     """
     from transformers import AutoTokenizer
 
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-        source.place, revision=source.revision, trust_remote_code=trust_remote_code
-    )
+    tokenizer: PreTrainedTokenizerBase = source.load(AutoTokenizer, trust_remote_code=trust_remote_code)
     # Where the files are missing, transformers makes some families a tokenizer of nothing but special tokens.
     if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
         raise TokurError(f"{source.name} has no tokenizer that can be read: its tokenizer.json is missing or damaged")
@@ -225,14 +222,8 @@ def load_checked(source: Source, *kinds: str, **options: Any) -> PreTrainedModel
 
     for kind in kinds:
         model = None  # the one before, whose room is needed
-        model, report = getattr(transformers, kind).from_pretrained(
-            source.place,
-            revision=source.revision,
-            use_safetensors=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            **options,
-        )
+        reporting = {"use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
+        model, report = source.load(getattr(transformers, kind), **reporting, **options)
         # Nothing reads what BERT's pooler makes of the first token
         missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
         if not missing:

@@ -143,8 +143,10 @@ class Scorer:
         for batch, path in self.batches(responses, lengths):
             if any(asked[index] for index in batch):
 
+                @torch.inference_mode()
                 def compute(indices: Sequence[int], path: tuple[Node, ...] = path) -> list[Quantities]:
-                    return self._score_batch([responses[index] for index in indices], path)
+                    some = [responses[index] for index in indices]
+                    return self.quantities_of(some, *self.states(some, path))
 
                 results = self._batches.results(batch, lengths, compute)
                 yield from ((index, result) for index, result in results if asked[index])
@@ -184,11 +186,6 @@ class Scorer:
             yield batch, path
             for index in batch:
                 del left[index]
-
-    @torch.inference_mode()
-    def _score_batch(self, responses: Sequence[TokenizedResponse], path: tuple[Node, ...]) -> list[Quantities]:
-        """Score responses that go on from a path."""
-        return self.quantities_of(responses, *self.states(responses, path))
 
     def states(self, responses: Sequence[TokenizedResponse], path: tuple[Node, ...] = ()) -> tuple[Tensor, ModelOutput]:
         """Return the states (1 + M, N, d) that predict the responses' tokens, and what the body put out.

@@ -11,24 +11,26 @@ import bisect
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
+from transformers.utils.generic import ModelOutput
 
 from tokur_cli.engine.forward.batching import refusing
 from tokur_cli.engine.forward.body import logits_from
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.forward.prefix_tree import Node
-from tokur_cli.engine.forward.probe import distance, tolerance
+from tokur_cli.engine.forward.probe import distance, refusal, tolerance
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.model.place import drop_layers
 from tokur_cli.engine.model.vllm import prepare_vllm, start_vllm
 from tokur_cli.engine.output import silencer
 from tokur_cli.engine.posterior.folder import save_adapter
-from tokur_cli.engine.scoring.scorer import Quantities, SamplingMode, Scorer, TokenizedResponse
+from tokur_cli.engine.scoring.scorer import SamplingMode, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has room for
@@ -66,7 +68,7 @@ class VllmScorer(Scorer):
         **options: Any,
     ) -> None:
         super().__init__(language_model.model, draws, sampling=sampling, **options)
-        self.name = language_model.name
+        self._refusal = partial(refusal, language_model.name, self.model, "scoring by vLLM")
         self._adapters: list[Any] = [None]
         self._silenced = silencer("vLLM", tell)
         prepare_vllm(language_model)
@@ -97,9 +99,9 @@ class VllmScorer(Scorer):
             yield left[:count], ()
             left = left[count:]
 
-    @torch.inference_mode()
-    def _score_batch(self, responses: Sequence[TokenizedResponse], path: tuple[Node, ...]) -> list[Quantities]:
-        return self.quantities_of(responses, self._states(responses, self._adapters), self._outputs)
+    def states(self, responses: Sequence[TokenizedResponse], path: tuple[Node, ...] = ()) -> tuple[Tensor, ModelOutput]:
+        """Return the states (1 + M, N, d) that predict the responses' tokens, and what the body put out for others."""
+        return self._states(responses, self._adapters), self._outputs
 
     def _states(self, responses: Sequence[TokenizedResponse], adapters: Sequence[Any]) -> Tensor:
         """Return the states that predict the responses' tokens, (1 + M, N, d), where the head computes."""
@@ -174,12 +176,6 @@ class VllmScorer(Scorer):
         """Return (T, V) for each of the states (rows, T, d) that predict a response's tokens."""
         with logits_from(self.model, self._outputs) as logits:
             return [logits(row[None])[0].float().log_softmax(-1) for row in states.flatten(1, -2)]
-
-    def _refusal(self, what: str) -> TokurError:
-        return TokurError(
-            f"{self.name} ({self.model.config.model_type}): {what}; scoring with this family isn't supported by "
-            "--backend vllm: leave the option out"
-        )
 
 
 def _lora(draws: Draws) -> dict[str, Any]:
