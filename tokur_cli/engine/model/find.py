@@ -39,11 +39,6 @@ class Source:
     revision: str | None = None
     files: Collection[str] = ()
 
-    @property
-    def is_adapter(self) -> bool:
-        """Whether it is an adapter on another model: transformers, too, takes the adapter where one is."""
-        return ADAPTER_CONFIG in self.files
-
     def file(self, name: str) -> Path:
         """Return one of its files, fetched from the hub if need be; OSError where it has none of that name."""
         from transformers.utils.hub import cached_file
@@ -66,7 +61,7 @@ def find_adapted(request: ModelRequest, progress: Callable[[str], None]) -> tupl
     base = find_source(name, request.revision, progress)
     if request.adapter is not None:
         own = find_source(request.adapter, None, progress)
-    elif not base.is_adapter:
+    elif ADAPTER_CONFIG not in base.files:
         return base, None
     else:
         own = base
@@ -78,7 +73,7 @@ def find_adapted(request: ModelRequest, progress: Callable[[str], None]) -> tupl
             base = find_source(named, None if Path(named).expanduser().exists() else config.get("revision"), progress)
         except TokurError as error:
             raise TokurError(f"{name} is an adapter on {named}: {error}; {by_name}") from error
-    if base.is_adapter or not own.is_adapter:
+    if ADAPTER_CONFIG in base.files or ADAPTER_CONFIG not in own.files:
         raise TokurError(f"{base.name} should be a whole model and {own.name} an adapter on it")
     return base, own
 
