@@ -11,9 +11,8 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -25,8 +24,7 @@ from transformers.cache_utils import LinearAttentionAndSlidingWindowAttentionLay
 from transformers.utils.generic import ModelOutput
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(NamedTuple):
     """What a model was seen to do with a text, as names of its modules: a reference to one would keep the model.
 
     Args:

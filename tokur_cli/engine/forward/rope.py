@@ -6,16 +6,14 @@ Rows of a batch must not decide on each other's numbers, so those within the len
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from transformers import PreTrainedModel
 
 _KINDS = ("dynamic", "longrope", "su")
 
 
-@dataclass(frozen=True)
-class Rescaling:
+class Rescaling(NamedTuple):
     """How a rotary embedding changes.
 
     Args:

@@ -15,9 +15,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tokur_cli.engine.model.place import import_transformers
 from tokur_cli.records.errors import TokurError
@@ -29,8 +28,7 @@ CONVERSION = "2"
 SPECIAL_TOKENS = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}  # roles, as GGUF names them
 
 
-@dataclass(frozen=True)
-class EmbeddedModel:
+class EmbeddedModel(NamedTuple):
     """A model in a wheel on PyPI.
 
     Args:

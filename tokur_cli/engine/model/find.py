@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokur_cli.engine.model.cached import EMBEDDED, converted_gguf, embedded_folder
 from tokur_cli.engine.model.errors import explained_errors, first_line
@@ -23,8 +22,7 @@ CAUSAL, MULTIMODAL = "AutoModelForCausalLM", "AutoModelForMultimodalLM"  # of tr
 CAUSAL_CLASS_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A model or an adapter, as ``from_pretrained`` takes it.
 
     Args:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
+from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
@@ -38,8 +38,7 @@ def _without_gaps(spans: Sequence[tuple[int, int]], text: str) -> Offsets:
     return [(starts.get(start, start), ends.get(end, end)) for start, end in spans]
 
 
-@dataclass(frozen=True)
-class LocatedResponse:
+class LocatedResponse(NamedTuple):
     """A tokenized response whose tokens know their place.
 
     Args:
