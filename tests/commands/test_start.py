@@ -68,7 +68,6 @@ def run(arguments, given=GOOD):
         (["score", "--scores", "lll"], GOOD, 2, "unknown score"),
         (["score", "--sigma", "x"], GOOD, 2, '--sigma has "x"'),
         (["score", "--posterior", "nowhere"], GOOD, 1, "posterior.json: No such file or directory; write it with"),
-        (["score", "--device-map", "cda"], GOOD, 2, "unknown device map 'cda'"),
         (["score", "--few-shot", "nowhere"], GOOD, 1, "nowhere: cannot be read: No such file"),
         (["score"], b'{"response": "2"}\n', 1, "<stdin>:1: "),
         (["generate", "--score", "--scores", "lll"], GOOD, 2, "unknown score"),

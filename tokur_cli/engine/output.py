@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from typing import IO
 
-_SHOWN_BYTES = 4000  # of what was printed, where it failed
+_SHOWN_BYTES = 4000  # at the end of what was printed, where it failed
 
 
 def silencer(name: str, tell: Callable[[str], None]) -> Callable[[], AbstractContextManager[None]]:
@@ -35,11 +35,9 @@ def silencer(name: str, tell: Callable[[str], None]) -> Callable[[], AbstractCon
             with redirected(1, kept.fileno()), redirected(2, kept.fileno()):
                 yield
         except Exception:
-            size = kept.seek(0, os.SEEK_END)
-            kept.seek(max(size - _SHOWN_BYTES, 0))
-            if text := kept.read().decode("utf-8", errors="replace").strip():
-                whole = "" if size <= _SHOWN_BYTES else f"the last {_SHOWN_BYTES:,} bytes of "
-                tell(f"--- {whole}what {name} printed ---\n{text}\n---")
+            kept.seek(0)
+            if text := kept.read()[-_SHOWN_BYTES:].decode("utf-8", errors="replace").strip():
+                tell(f"--- what {name} printed ---\n{text}\n---")
             raise
         finally:
             register_once(_redirect_for_good, kept)  # now, so that it comes before what the library does there

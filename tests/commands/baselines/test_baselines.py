@@ -86,7 +86,7 @@ def judge():
     probe = probe_model("tiny", tiny, tokenizer)
     end_ids = (tokenizer.eos_token_id,)
     where = ModelRequest("tiny"), Source("tiny", "tiny"), None
-    model = LanguageModel(*where, tiny.config, (), tokenizer, "float32", end_ids, tiny, probe)
+    model = LanguageModel(*where, tiny.config, (), tokenizer, "float32", end_ids, tiny, probe, tiny.device)
     return judge_of(Session(model, PromptForm(PromptOptions()), Progress("score"), batch_tokens=1000))
 
 

@@ -135,7 +135,7 @@ def test_load_similarity_refuses_a_cross_encoder_whose_ratings_are_not_from_0_to
 
 
 def test_load_similarity_refuses_what_is_neither_kind_of_model(tmp_path):
-    with pytest.raises(TokurError, match="neither a cross-encoder nor a sentence-embedding model"):
+    with pytest.raises(TokurError, match="neither a cross-encoder nor an embedding model"):
         similarity(tiny_encoder_folder(tmp_path / "bare", "bert", "AutoModel"))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.engine.more_families import GEMMA, MORE, SMALL, model_of
 from tests.tiny import tiny_model
 from tokur_cli.engine.baselines.layers import LayerView
-from tokur_cli.engine.forward import prefix_tree
+from tokur_cli.engine.forward import batching, prefix_tree
 from tokur_cli.engine.forward.batching import HalvingBatches, available_bytes, is_out_of_memory
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.forward.prefix_tree import divide
@@ -143,7 +143,7 @@ def test_tree_is_given_up_for_memory_and_computed_again(monkeypatch):
     responses = [TokenizedResponse([*header, 7 + n], [*range(20 + n, 28 + n)]) for n in range(8)]
     scorer = Scorer(model, None, batch_tokens=40)
     expected = dict(scorer.score(responses))
-    whole_batch, held = Scorer._score_batch, []
+    whole_batch, held = Scorer.states, []
 
     def small_machine(self, batch, path):
         held.append(self._tree.end)
@@ -151,7 +151,7 @@ def test_tree_is_given_up_for_memory_and_computed_again(monkeypatch):
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return whole_batch(self, batch, path)
 
-    monkeypatch.setattr(Scorer, "_score_batch", small_machine)
+    monkeypatch.setattr(Scorer, "states", small_machine)
     got = dict(scorer.score(responses))
     assert held[1:3] == [30, 0]
     for index, quantities in expected.items():
@@ -206,15 +206,12 @@ def test_is_out_of_memory_knows_what_libraries_say(error, expected):
     assert is_out_of_memory(error) == expected
 
 
-def test_available_bytes_are_those_of_the_fullest_device_and_no_other_is_asked(monkeypatch):
-    """Asking a GPU opens a context there, which takes hundreds of megabytes."""
-    free, asked = {0: 9 << 30, 1: 2 << 30, 2: 1 << 30}, []
-    monkeypatch.setattr(
-        torch.cuda, "mem_get_info", lambda gpu: (asked.append(gpu.index), (free[gpu.index], 9 << 30))[1]
-    )
-    devices = [torch.device(name) for name in ("cuda:0", "cuda:1", "meta", "cuda:0")]
-    assert available_bytes(devices) == 2 << 30
-    assert sorted(asked) == [0, 1]
+def test_available_bytes_are_those_of_the_fullest_device(monkeypatch):
+    free = {0: 9 << 30, 1: 2 << 30, 2: 1 << 30, "cpu": 3 << 30}
+    monkeypatch.setattr(batching, "get_max_memory", lambda: free)
+    names = ("cuda:0", "cuda:1", "meta", "cpu", "cuda:0")
+    for first, expected in enumerate((2, 2, 3, 3, 9)):
+        assert available_bytes([torch.device(name) for name in names[first:]]) == expected << 30
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=40), st.integers(1, 3000), st.integers(0, 900))
@@ -265,7 +262,7 @@ def test_rescaling_keeps_responses_within_the_length_apart_from_those_beyond_it(
         assert sorted(got) == list(range(len(sizes)))
         for index, response in enumerate(responses):
             if fields is DYNAMIC and response.length > BEYOND:
-                assert "with this model's dynamic NTK RoPE, at most 64 tokens can be scored" in str(got[index])
+                assert "with its dynamic NTK RoPE, at most 64 tokens can be scored" in str(got[index])
                 continue
             log_p, _ = alone([*response.prompt_ids, *response.response_ids], **fields)
             if response.length == BEYOND:  # the last token, which is not computed, would be beyond it
@@ -301,7 +298,7 @@ def test_rescaling_bounds_generation(fields):
         if len(prompt) > 34:
             length = len(prompt) + 30
             assert f"prompt and response may have {length} tokens; with this model's " in found[index]
-            assert "RoPE, at most 64 can be generated: ask for fewer new tokens" in found[index]
+            assert "RoPE, at most 64: ask for fewer new tokens" in found[index]
             continue
         expected = []
         while len(expected) < 30 and not (expected and expected[-1] < 100):

@@ -183,7 +183,7 @@ def test_score_halves_batches_for_good_where_memory_does_not_suffice(failure, mo
     responses = some_responses(8, [(2, 5)] * 24 + [(2, 60)])  # of 6 positions, under 1 + 3 rows
     expected = score(model, responses)
     sizes = []
-    whole_batch = Scorer._score_batch
+    whole_batch = Scorer.states
 
     def small_machine(self, batch, *others):
         sizes.append(len(batch))
@@ -191,7 +191,7 @@ def test_score_halves_batches_for_good_where_memory_does_not_suffice(failure, mo
             raise failure
         return whole_batch(self, batch, *others)
 
-    monkeypatch.setattr(Scorer, "_score_batch", small_machine)
+    monkeypatch.setattr(Scorer, "states", small_machine)
     *got, error = score(model, responses, batch_tokens=8 * 6 * (1 + DRAWS))
     assert sizes == [8, 4, 4, 4, 4, 4, 4, 1, 1]
     assert isinstance(error, TokurError)
@@ -225,8 +225,8 @@ def test_score_gives_the_next_response_with_each_batch_at_the_latest(monkeypatch
     model, batches = tiny_model("llama"), []
     draws = Draws(build_posterior(model, PosteriorSettings(sigma=SIGMA)), 2)
     scorer = Scorer(model, draws, batch_tokens=3 * 40)
-    whole = scorer._score_batch
-    monkeypatch.setattr(scorer, "_score_batch", lambda *batch: batches.append(batch) or whole(*batch))
+    whole = scorer.states
+    monkeypatch.setattr(scorer, "states", lambda *batch: batches.append(batch) or whole(*batch))
     there = set()
     for index, _ in scorer.score(responses):
         there.add(index)

@@ -17,7 +17,6 @@ from tests.tiny import tiny_model_folder
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model.load import load_language_model
 from tokur_cli.engine.model.request import ModelRequest
-from tokur_cli.engine.model.vllm import VllmResources
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
@@ -106,7 +105,7 @@ def scorer(folder, by_vllm, sigma=0.02, draws=DRAWS, dtype="float32", **more):
     drawn = Draws(build_posterior(loaded.model, PosteriorSettings(sigma=sigma)), draws) if draws else None
     more = {"sampling": "shared", "batch_tokens": 8192} | more | (ASKED if draws else {})
     if by_vllm:
-        return VllmScorer(loaded, drawn, resources=VllmResources(1 << 26), tell=pytest.fail, **more)
+        return VllmScorer(loaded, drawn, resources={"kv_cache_memory_bytes": 1 << 26}, tell=pytest.fail, **more)
     return Scorer(loaded.model, drawn, **more)
 
 
@@ -149,7 +148,7 @@ def test_vllm_scorer_gives_the_same_bits_whatever_is_wanted(vllm, tmp_path):
 )
 def test_vllm_scorer_refuses_a_family_whose_numbers_differ(vllm, tmp_path, spoiled, said):
     vllm.spoiled = spoiled
-    with pytest.raises(TokurError, match=rf"\(llama\): {said}, vLLM's predictions are .* leave the option out"):
+    with pytest.raises(TokurError, match=rf"\(llama\): {said}, vLLM's predictions are .* leave --backend vllm out"):
         scorers(tiny_model_folder(tmp_path))
 
 

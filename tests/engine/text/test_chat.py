@@ -283,6 +283,4 @@ def test_render_gives_tools_to_templates_that_have_a_place_for_them():
     tokenizer.chat_template = "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{{ messages[0].content }}"
     tool = {"type": "function", "function": {"name": "add", "description": "Add.", "parameters": {"type": "object"}}}
     tok = ResponseTokenizer(tokenizer)
-    assert (tok.chat.takes_tools, tok.chat.render(HI, [tool]), tok.chat.render(HI)) == (True, "addHi", "Hi")
-    tokenizer.chat_template = "{{ messages[0].content }}"
-    assert not tok.chat.takes_tools
+    assert (tok.chat.render(HI, [tool]), tok.chat.render(HI)) == ("addHi", "Hi")

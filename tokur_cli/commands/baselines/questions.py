@@ -44,7 +44,7 @@ def asked_ids(what: str, text: str, tokenizer: ResponseTokenizer) -> list[int]:
         TokurError: it is too long, say; names ``what`` is asked.
     """
     try:
-        if not tokenizer.chat.has_template:
+        if not tokenizer.chat.template:
             return tokenizer.tokenize_prompt(text, special_tokens=True)
         return tokenizer.tokenize_prompt(tokenizer.chat.render([{"role": "user", "content": text}]))
     except TokurError as error:

@@ -11,7 +11,7 @@ from typer import Option
 
 from tokur_cli.commands.options.guided import GuidedOptions
 from tokur_cli.commands.options.marks import Excludes, Rare, Reads, share
-from tokur_cli.engine.model.request import ModelRequest, check_device_map
+from tokur_cli.engine.model.request import ModelRequest
 
 _TEMPLATES = ("chat", "raw", "math")
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -73,7 +73,6 @@ class ModelOptions:
     trust_remote_code: Annotated[bool, Option("--trust-remote-code", help="Run the model's own code.")] = False
 
     def __post_init__(self) -> None:
-        check_device_map(self.device_map)
         vars(self)["dtype"] = _DTYPES.get(self.dtype, self.dtype)
 
     @property

@@ -17,7 +17,6 @@ from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.model.cached import cache_folder
 from tokur_cli.engine.model.load import LanguageModel, ModelDescription
-from tokur_cli.engine.model.vllm import VllmResources
 from tokur_cli.engine.posterior.folder import load_posterior
 from tokur_cli.engine.posterior.posterior import Posterior, build_posterior
 from tokur_cli.engine.posterior.projections import count_layers
@@ -78,7 +77,7 @@ class Session:
             posterior = load_posterior(options.folder, model, self.model.name)
         else:
             cache = cache_folder() / "bases"
-            posterior = build_posterior(model, options.settings, cache=cache, progress=say, note=note)
+            posterior = build_posterior(model, options.settings, cache=cache, progress=say)
         self.model.probe.check_scoring(Draws(posterior, 1))
         if options.chooses_sigma:
             posterior = self._with_suitable_strength(posterior)
@@ -157,8 +156,9 @@ class Session:
         return VllmScorer(self.model, draws, resources=resources, tell=self.progress.note, **more)
 
 
-def _vllm_resources(options: BackendOptions, share: float) -> VllmResources:
-    return VllmResources(options.cache_bytes, options.tensor_parallel_size, share)
+def _vllm_resources(options: BackendOptions, share: float) -> dict[str, Any]:
+    gpus = options.tensor_parallel_size
+    return {"kv_cache_memory_bytes": options.cache_bytes, "tensor_parallel_size": gpus, "share": share}
 
 
 def _sampling(options: DecodingOptions) -> Sampling:

@@ -87,7 +87,7 @@ class PromptForm:
         if prompt.messages is not None:
             return self._rendered(record, tokenizer, prompt.messages, prompt.tools), False
         question = self._question(record, prompt)
-        if self.options.template == "raw" or (self._jinja and not tokenizer.chat.has_template):
+        if self.options.template == "raw" or (self._jinja and not tokenizer.chat.template):
             shown = "".join(f"{asked}\n{answer}\n\n" for asked, answer in self._examples)
             return f"{shown}{question}\n" if shown else question, True
         turns = [
@@ -126,12 +126,12 @@ class PromptForm:
             return
         if prompt.tools is None and any("tool_calls" in turn for turn in prompt.messages):
             yield "some prompts have calls of tools, but the records do not define them: they are scored without"
-        if prompt.tools is not None and not tokenizer.chat.takes_tools:
+        if prompt.tools is not None and "tools" not in tokenizer.chat.template:
             yield "the model's chat template has no place for tools: prompts are scored without their definitions"
 
     def is_word_for_word(self, prompt: Prompt, tokenizer: ResponseTokenizer) -> bool:
         """Return whether a prompt is text without what the model's chat template puts around a question."""
-        is_text = prompt.text is not None and self._jinja is None and tokenizer.chat.has_template
+        is_text = prompt.text is not None and self._jinja is None and bool(tokenizer.chat.template)
         return is_text and not tokenizer.chat.holds_control_tokens(str(prompt.text))
 
     def _rendered(

@@ -138,10 +138,7 @@ def load_similarity(name: str, device: str, progress: Callable[[str], None], not
             if model.num_labels != 1 or not torch.equal(ends, ends.clip(0, 1)):
                 raise TokurError(f"{name} doesn't rate pairs from 0 to 1; name another with --set similarity_model")
         else:
-            raise TokurError(
-                f"{name} is neither a cross-encoder nor a sentence-embedding model; name another with "
-                "--set similarity_model"
-            )
+            raise TokurError(f"{name} is neither a cross-encoder nor an embedding model: see --set similarity_model")
     read = _reader(model, name, note)
 
     def similarities(texts: Sequence[str]) -> Array:
@@ -176,7 +173,7 @@ def _find(name: str, progress: Callable[[str], None]) -> tuple[Source, PreTraine
     import_transformers()
     source = find_source(name, None, progress)
     progress(f"loading {name}")
-    config = AutoConfig.from_pretrained(source.place, revision=source.revision)
+    config = source.load(AutoConfig)
     saved_by = next(iter(config.architectures or ()), "")
     return source, config, saved_by.endswith("ForSequenceClassification")
 

@@ -15,7 +15,6 @@ from transformers import PreTrainedModel
 from tokur_cli.engine.forward.batching import HalvingBatches, pad
 from tokur_cli.engine.forward.body import input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.forward.rope import rescaling
-from tokur_cli.engine.precision import on_float64_device
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError, UsageError
 
@@ -170,7 +169,7 @@ class LayerView(TextPasses):
 
 def _eigenvalues(states: Tensor) -> Tensor:
     """Return the T eigenvalues of Z J Zᵀ for hidden states Z (T, d), as squares of singular values: never negative."""
-    points = on_float64_device(states).double()
+    points = (states.cpu() if states.device.type == "mps" else states).double()  # a Mac's GPU has no float64
     if not bool(points.isfinite().all()):  # numbers too large for the dtype: there is no decomposition
         return torch.full((len(points),), torch.nan)
     singular = torch.linalg.svdvals(points - points.mean(-1, keepdim=True))

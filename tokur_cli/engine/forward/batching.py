@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import psutil
 import torch
 from accelerate.utils import get_max_memory
 from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from tokur_cli.engine.model.errors import first_line
 from tokur_cli.records.errors import TokurError
 
 Result = TypeVar("Result")
@@ -98,14 +99,20 @@ def is_out_of_memory(error: Exception) -> bool:
     return says_so or isinstance(error, (MemoryError, torch.OutOfMemoryError))
 
 
+@contextmanager
+def refusing(refusal: Callable[[str], TokurError]) -> Iterator[None]:
+    """Refuse, in the words of ``refusal``, what fails within for any other reason than too little memory."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, TokurError) or is_out_of_memory(error):
+            raise
+        raise refusal(f"{type(error).__name__}: {first_line(error)}") from error
+
+
 def available_bytes(devices: Iterable[torch.device]) -> int:
     """Return the memory that is free now on the fullest of these devices, "meta" not counted."""
-
-    def free(device: torch.device) -> int:
-        if device.type == "cuda":
-            return torch.cuda.mem_get_info(device)[0]
-        if device.type in ("cpu", "mps"):  # a Mac's GPU has the main memory
-            return int(psutil.virtual_memory().available)
-        return int(get_max_memory()[device.index or 0])
-
-    return min(free(device) for device in set(devices) if device.type != "meta")
+    free = get_max_memory()
+    main = free.get("cpu") or max(free.values())  # a Mac's and an integrated GPU's is listed in place of it
+    known = [device for device in devices if device.type != "meta"]
+    return int(min(main if device.type in ("cpu", "mps") else free[device.index or 0] for device in known))

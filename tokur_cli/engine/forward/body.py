@@ -11,9 +11,8 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -24,11 +23,8 @@ from transformers.cache_utils import LinearAttentionAndFullAttentionLayer as Sta
 from transformers.cache_utils import LinearAttentionAndSlidingWindowAttentionLayer as StateAndWindowLayer
 from transformers.utils.generic import ModelOutput
 
-from tokur_cli.records.errors import TokurError
 
-
-@dataclass(frozen=True)
-class Parts:
+class Parts(NamedTuple):
     """What a model was seen to do with a text, as names of its modules: a reference to one would keep the model.
 
     Args:
@@ -61,7 +57,7 @@ def parts_of(model: PreTrainedModel) -> Parts:
     """Return a model's parts; one that was never watched is given one token.
 
     Raises:
-        TokurError: the model has no body of its own.
+        ValueError: the model has no body of its own.
     """
     if model not in _seen:
         watch(model, torch.zeros(1, 1, dtype=torch.long, device=input_device(model)))
@@ -73,7 +69,7 @@ def watch(model: PreTrainedModel, ids: Tensor) -> Tensor:
     """Return the logits (B, L, V) that a model, as it is, gives of token ids (B, L), and remember its parts.
 
     Raises:
-        TokurError: the model has no body of its own.
+        ValueError: the model has no body of its own.
     """
     names = {module: name for name, module in model.named_modules()}
     entered: list[nn.Module] = []
@@ -88,7 +84,7 @@ def watch(model: PreTrainedModel, ids: Tensor) -> Tensor:
     embeddings = model.get_input_embeddings()
     body = next((module for module in entered[1:] if embeddings in set(module.modules())), embeddings)
     if body is embeddings:
-        raise TokurError("its hidden states cannot be told from its logits")
+        raise ValueError("its hidden states cannot be told from its logits")
     _seen[model] = Parts(names[body], frozenset(names[module] for module in entered))
     return logits
 

@@ -117,10 +117,7 @@ def _add(
     if inputs.ndim > 3:
         inputs = inputs.flatten(1, -2)  # latent attention has a dimension for its one head between them
     if inputs.ndim != 3 or (steps is not None and inputs.shape[1] != steps.shape[1]):
-        raise TokurError(
-            f"{matrix.name} is not given its inputs token by token, so draws cannot be distinguished: "
-            "leave it out of --targets"
-        )
+        raise TokurError(f"{matrix.name} is not given its inputs token by token: leave it out of --targets")
     base_rows = inputs.shape[0] // (1 + draws.num_draws)
     drawn = inputs[base_rows:].unflatten(0, (draws.num_draws, base_rows))
     coefficients = draws.coefficients(matrix, drawn, steps, count).flatten(0, 2).to(output.dtype)

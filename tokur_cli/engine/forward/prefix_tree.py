@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +34,7 @@ another window of responses, which may go on otherwise, can go on from them."""
 Ids = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """Positions ``first … last`` that some sequences have in common.
 
     Args:

@@ -20,20 +20,19 @@ import transformers
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tokur_cli.engine.forward.batching import is_out_of_memory, pad
+from tokur_cli.engine.forward.batching import pad, refusing
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, watch
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.generation.cache import KVCache
-from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.linear import is_quantised
 from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
-from tokur_cli.engine.precision import rounding, tolerance
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse, identity_of
 from tokur_cli.records.errors import TokurError
 
 _TEXT = "The sum of 3 and 4 is 7, so the answer is 7."
 _INSTEAD = {
     "scoring": "use a model of another family",
+    "scoring by vLLM": "leave --backend vllm out",
     "generation": "use a model of another family, or --backend vllm; tokur score takes responses of any program",
 }
 _DIFFERS = "tokur's own forward pass differs from the model's"
@@ -68,15 +67,13 @@ class Probe:
             TokurError: the numbers are not the model's, or under a draw not those of weights that hold it.
         """
         batch = [self.beside, self.tokens]
-        try:
+        with refusing(lambda why: refusal(self.name, self.model, "scoring", f"scoring fails ({why})")):
             scorer = Scorer(self.model, draws, sampling="shared", min_saving=1)
             ((_, path),) = scorer.batches(batch, {index: one.length for index, one in enumerate(batch)})
             states, outputs = scorer.states(batch, path)
             with logits_from(self.model, outputs) as logits:
                 ours = [logits(rows[None, -_RESPONSE:])[0].float().log_softmax(-1) for rows in states]
             base, *drawn = self._by_transformers(batch, path[-1].last if path else 0, draws)
-        except Exception as error:
-            raise self._failure("scoring", error) from error
         own = distance(self.log_p, base)
         self._require("scoring", "its batches differ from its single texts", own, tolerance(self._dtype))
         self._require("scoring", _DIFFERS, distance(base, ours[0]), max(own / 2, rounding(self._dtype)))
@@ -111,16 +108,14 @@ class Probe:
             TokurError: what they would be chosen from are not the model's probabilities.
         """
         prompts = [[*self.beside.prompt_ids, *self.beside.response_ids], self.tokens.prompt_ids]
-        try:
+        with refusing(lambda why: refusal(self.name, self.model, "generation", f"generation fails ({why})")):
             cache = KVCache(self.model, None)
             if (why := cache.unsupported_reason()) is not None:
-                raise _refusal(self.name, self.model, "generation", why)
+                raise refusal(self.name, self.model, "generation", why)
             texts, first = cache.prefill([identity_of(prompt, []) for prompt in prompts])
             cache.admit(texts, [1, 1])
             steps = zip(self.beside.prompt_ids, self.tokens.response_ids[: _STEPS - 1], strict=False)
             met = [first[0, 1], *(cache.step(ids, [step, step])[0, 1] for step, ids in enumerate(steps))]
-        except Exception as error:
-            raise self._failure("generation", error) from error
         rows = torch.stack(met).float().log_softmax(-1)
         # The first row comes from the prompts, the others from the keys and values that are kept
         for some in (slice(1), slice(1, None)):
@@ -134,12 +129,7 @@ class Probe:
 
     def _require(self, doing: str, what: str, off: float, allowed: float) -> None:
         if not off <= allowed:
-            raise _refusal(self.name, self.model, doing, f"{what} by {off:.2g} nats a token")
-
-    def _failure(self, doing: str, error: Exception) -> Exception:
-        if isinstance(error, TokurError) or is_out_of_memory(error):
-            return error
-        return _refusal(self.name, self.model, doing, f"{doing} fails ({type(error).__name__}: {first_line(error)})")
+            raise refusal(self.name, self.model, doing, f"{what} by {off:.2g} nats a token")
 
 
 def distance(log_p: Tensor, other: Tensor) -> float:
@@ -170,11 +160,22 @@ def _merged(posterior: Posterior, num_rows: int) -> Iterator[None]:
         yield
 
 
-def _refusal(name: str, model: PreTrainedModel, doing: str, what: str) -> TokurError:
+def refusal(name: str, model: PreTrainedModel, doing: str, what: str) -> TokurError:
+    """Return the error of a model whose family does not suit what is done (of ``_INSTEAD``), and why."""
     return TokurError(
         f"{name} ({model.config.model_type}): {what}; {doing} with this family isn't supported "
         f"(transformers {transformers.__version__}): {_INSTEAD[doing]}"
     )
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Return the nats a token by which two ways of computing a text may differ: more than rounding has been seen to."""
+    return {torch.float16: 0.2, torch.bfloat16: 0.5}.get(dtype, 0.02)
+
+
+def rounding(dtype: torch.dtype) -> float:
+    """Return the nats a token by which one way may differ from itself, with a few operations in another order."""
+    return {torch.float16: 1e-3, torch.bfloat16: 4e-3}.get(dtype, 2e-4)
 
 
 def probe_ids(tokenizer: PreTrainedTokenizerBase) -> Sequence[int]:
@@ -196,13 +197,8 @@ def probe_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     tokens = TokenizedResponse(ids[:_PROMPT], ids[_PROMPT:])
     beside = TokenizedResponse(others[:_PROMPT], others[_PROMPT:])
     whole = torch.tensor([[*ids, others[-1]]], device=input_device(model))  # what comes later must not matter
-    try:
+    with refusing(lambda why: refusal(name, model, "scoring", f"it does not run ({why})")):
         logits = watch(model, whole)
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
-        said = f"it does not run ({type(error).__name__}: {first_line(error)})"
-        raise _refusal(name, model, "scoring", str(error) if isinstance(error, TokurError) else said) from error
     if logits.ndim != 3 or logits.shape[:2] != whole.shape:
-        raise _refusal(name, model, "scoring", f"its logits are {tuple(logits.shape)}, not one row per token")
+        raise refusal(name, model, "scoring", f"its logits are {tuple(logits.shape)}, not one row per token")
     return Probe(name, model, tokens, beside, logits[0, _PROMPT - 1 : tokens.length].float().log_softmax(-1))

@@ -6,28 +6,24 @@ Rows of a batch must not decide on each other's numbers, so those within the len
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from transformers import PreTrainedModel
 
-_NAMES = {"dynamic": "dynamic NTK", "longrope": "LongRoPE", "su": "LongRoPE"}
+_KINDS = ("dynamic", "longrope", "su")
 
 
-@dataclass(frozen=True)
-class Rescaling:
+class Rescaling(NamedTuple):
     """How a rotary embedding changes.
 
     Args:
         beyond: the length in positions, ``sys.maxsize`` where it never does.
         is_dynamic: whether frequencies depend on the longest row of a pass and of those before it, as with dynamic NTK;
             LongRoPE has a second set of them.
-        name: of the method.
     """
 
     beyond: int = sys.maxsize
     is_dynamic: bool = False
-    name: str = ""
 
 
 def rescaling(model: PreTrainedModel) -> Rescaling:
@@ -37,9 +33,9 @@ def rescaling(model: PreTrainedModel) -> Rescaling:
     rotary: dict[str, Any] = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     for parameters in [rotary, *(value for value in rotary.values() if isinstance(value, dict))]:
         kind = parameters.get("rope_type") or parameters.get("type")
-        if kind in _NAMES:
+        if kind in _KINDS:
             own = parameters.get("original_max_position_embeddings")
             everywhere = getattr(config, "original_max_position_embeddings", None)
             beyond = int(own or everywhere or config.max_position_embeddings)
-            found.append(Rescaling(beyond, kind == "dynamic", _NAMES[kind]))
+            found.append(Rescaling(beyond, kind == "dynamic"))
     return min(found, key=lambda one: (one.beyond, not one.is_dynamic), default=Rescaling())

@@ -21,9 +21,8 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -44,8 +43,7 @@ _SPARE = 16  # columns: so many may come before the longest response, or an eigh
 _KNOWN = {"DynamicLayer", "LinearAttentionLayer", "LinearAttentionAndFullAttentionLayer", "DummyLayer"}
 
 
-@dataclass(frozen=True)
-class KeptText:
+class KeptText(NamedTuple):
     """What a model keeps of a text.
 
     Args:

@@ -247,12 +247,11 @@ class Decoder:
                 if not isinstance(following, DecodingRequest):
                     return joining
                 if self._length(following) > self._rescaling.beyond:
-                    name, beyond = self._rescaling.name, self._rescaling.beyond
-                    error = TokurError(
-                        f"prompt and response may have {self._length(following):,} tokens; with this model's {name} "
-                        f"RoPE, at most {beyond:,} can be generated: ask for fewer new tokens, or shorten the prompt"
+                    message = (
+                        f"prompt and response may have {self._length(following):,} tokens; with this model's RoPE, "
+                        f"at most {self._rescaling.beyond:,}: ask for fewer new tokens, or shorten the prompt"
                     )
-                    yield following, error
+                    yield following, TokurError(message)
                     continue
                 self._waiting.append(following)
             request = self._waiting[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,7 @@ _END = object()  # of requests
 _IN_STEPS = 2  # times as many particles are under way as the batch has rows: it is refilled as steps end
 
 
-@dataclass(frozen=True)
-class Resampling:
+class Resampling(NamedTuple):
     """How particles are resampled; the defaults are the paper's (appendix "Particle Filtering").
 
     Args:
@@ -82,8 +81,7 @@ def draw(weights: Weights, scheme: Scheme, key: tuple[object, ...]) -> list[int]
     return indices
 
 
-@dataclass(frozen=True)
-class Guide:
+class Guide(NamedTuple):
     """What particles are judged by.
 
     Args:

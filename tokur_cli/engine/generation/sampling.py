@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from tokur_cli.engine.noise import WORDS_PER_COUNTER, words
-from tokur_cli.engine.precision import on_float64_device
 
 _GROUP = 256  # neighbours in the vocabulary that race together
 _CPU_ENTRIES, _ENTRIES = 1 << 20, 1 << 27  # of all rows that are worked on at once: on a CPU they stay in its cache
@@ -71,7 +70,7 @@ def choose_tokens(logits: Tensor, sampling: Sampling, random: Sequence[int]) -> 
     if sampling.temperature == 0:
         largest, ids = logits.max(-1)  # the first of equal ones
         return ids.where(largest.isfinite(), -1)
-    logits = on_float64_device(logits)
+    logits = logits.cpu() if logits.device.type == "mps" else logits  # a Mac's GPU, which has no float64
     together = max(1, (_CPU_ENTRIES if logits.device.type == "cpu" else _ENTRIES) // logits.shape[-1])
     bits = torch.tensor(random, dtype=torch.long, device=logits.device)
     chosen = []

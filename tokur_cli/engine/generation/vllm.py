@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest, Result, text_of
 from tokur_cli.engine.generation.sampling import Sampling
 from tokur_cli.engine.model.load import ModelDescription
-from tokur_cli.engine.model.vllm import VllmResources, start_vllm
+from tokur_cli.engine.model.vllm import start_vllm
 from tokur_cli.engine.output import silencer
 from tokur_cli.records.errors import TokurError
 
@@ -31,7 +31,7 @@ class VllmDecoder:
         sampling: how tokens are chosen.
         max_new_tokens: the longest response, its end token included.
         stop: strings that end a response where they first appear.
-        resources: what vLLM may take.
+        resources: what vLLM may take, as ``start_vllm`` is told.
         tell: takes what vLLM printed, where it fails.
 
     Raises:
@@ -45,13 +45,13 @@ class VllmDecoder:
     _: KW_ONLY
     max_new_tokens: int
     stop: tuple[str, ...] = ()
-    resources: VllmResources = VllmResources()  # noqa: RUF009 (immutable)
+    resources: Mapping[str, Any] = field(default_factory=dict)
     tell: Callable[[str], None]
 
     def __post_init__(self) -> None:
         self._silenced = silencer("vLLM", self.tell)
         with self._silenced():
-            self._engine = start_vllm(self.model, self.resources, on_cpu=_WHOLE_PROMPTS).llm_engine
+            self._engine = start_vllm(self.model, on_cpu=_WHOLE_PROMPTS, **self.resources).llm_engine
 
     def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[Result | None]:
         """Yield responses as they end, requests with an error of which vLLM aborted one, and None; see ``Decoder``."""

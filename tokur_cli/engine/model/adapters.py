@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.find import ADAPTER_CONFIG, ADAPTER_WEIGHTS, Source
 from tokur_cli.records.errors import TokurError
 
@@ -32,11 +31,10 @@ def merge_adapter(
     from peft import PeftConfig, get_peft_model
     from peft.utils import load_peft_weights
 
-    from tokur_cli.engine.forward.batching import is_out_of_memory
+    from tokur_cli.engine.forward.batching import refusing
     from tokur_cli.engine.forward.body import input_device
-    from tokur_cli.engine.forward.probe import probe_ids
+    from tokur_cli.engine.forward.probe import probe_ids, rounding, tolerance
     from tokur_cli.engine.model.linear import is_quantised
-    from tokur_cli.engine.precision import rounding, tolerance
 
     ids = torch.tensor([list(probe_ids(tokenizer))], device=input_device(model))
 
@@ -44,7 +42,7 @@ def merge_adapter(
         log_p: Tensor = adapted(input_ids=ids).logits.float().log_softmax(-1)  # (1, T, V)
         return log_p
 
-    try:
+    with refusing(lambda why: TokurError(f"{adapter.name} can't be put into {base.name} ({why})")):
         folder = str(adapter.file(ADAPTER_CONFIG).parent)
         adapter.file(ADAPTER_WEIGHTS)  # without which PEFT would take pickled ones, which can run code
         with warnings.catch_warnings(), torch.no_grad():
@@ -77,10 +75,6 @@ def merge_adapter(
                 )
                 if not off <= min(tolerance(adapted.dtype), max(rounding(adapted.dtype), moved / 16)):
                     raise ValueError(f"merged, it is {off:.2g} nats a token from what it is beside the weights")
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
-        raise TokurError(f"{adapter.name} can't be put into {base.name}: {first_line(error)}") from error
     whole: PreTrainedModel = adapted.eval().requires_grad_(False)
     return whole
 

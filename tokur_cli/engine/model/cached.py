@@ -15,9 +15,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tokur_cli.engine.model.place import import_transformers
 from tokur_cli.records.errors import TokurError
@@ -29,8 +28,7 @@ CONVERSION = "2"
 SPECIAL_TOKENS = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}  # roles, as GGUF names them
 
 
-@dataclass(frozen=True)
-class EmbeddedModel:
+class EmbeddedModel(NamedTuple):
     """A model in a wheel on PyPI.
 
     Args:
@@ -81,14 +79,6 @@ def cache_folder() -> Path:
     return folder
 
 
-def open_to_readers(folder: Path, like: Path) -> None:
-    """Give the files under `folder` the permissions of the folder `like`: safetensors makes its own for one user."""
-    mode = like.stat().st_mode & 0o666
-    for file in folder.rglob("*"):
-        if file.is_file():
-            file.chmod(mode)
-
-
 def _cached_model(name: str, build: Callable[[Path], None]) -> Path:
     """Return a model's folder in the cache, filled by `build` unless it is there; it is kept when it is complete."""
     target = cache_folder() / "models" / name
@@ -97,7 +87,8 @@ def _cached_model(name: str, build: Callable[[Path], None]) -> Path:
             with replacing(target) as new:
                 new.mkdir()
                 build(new)
-                open_to_readers(new, new)
+                for file in filter(Path.is_file, new.rglob("*")):
+                    file.chmod(new.stat().st_mode & 0o666)  # safetensors makes its own for one user
         except OSError:
             if not target.is_dir():  # else another process placed it first
                 raise
@@ -159,14 +150,7 @@ def _fetched(model: EmbeddedModel, folder: Path) -> Path:
 
 
 def converted_gguf(file: Path, progress: Callable[[str], None]) -> Path:
-    """Return the folder of safetensors made from a GGUF file, from the cache if this very file was converted before.
-
-    Raises:
-        TokurError: it isn't a GGUF file.
-    """
-    with file.open("rb") as stream:
-        if stream.read(4) != b"GGUF":
-            raise TokurError(f"{file} isn't a GGUF file; a model is a folder, a GGUF file or a Hugging Face hub id")
+    """Return the folder of safetensors made from a GGUF file, from the cache if this very file was converted before."""
     status = file.stat()
     identity = f"{file.resolve()}\0{status.st_size}\0{status.st_mtime_ns}"
     key = hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]

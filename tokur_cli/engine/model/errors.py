@@ -15,11 +15,7 @@ _SENTENCES = (
     ("RepositoryNotFoundError", "", "there is neither a folder {name} here nor a model of that name on the hub"),
     ("HFValidationError", "", "there is no folder and no GGUF file {name}"),
     ("LocalEntryNotFoundError", "", "there is no folder {name}, and the hub can't be reached, nor is it in its cache"),
-    (
-        "Exception",
-        "trust_remote_code",
-        "{name} brings its own Python code; a language model's runs with --trust-remote-code if you trust it",
-    ),
+    ("Exception", "trust_remote_code", "{name} needs its own Python code: --trust-remote-code runs a language model's"),
     (
         "OSError",
         "no file named model.safetensors",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokur_cli.engine.model.cached import EMBEDDED, converted_gguf, embedded_folder
 from tokur_cli.engine.model.errors import explained_errors, first_line
@@ -23,8 +22,7 @@ CAUSAL, MULTIMODAL = "AutoModelForCausalLM", "AutoModelForMultimodalLM"  # of tr
 CAUSAL_CLASS_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A model or an adapter, as ``from_pretrained`` takes it.
 
     Args:
@@ -39,16 +37,15 @@ class Source:
     revision: str | None = None
     files: Collection[str] = ()
 
-    @property
-    def is_adapter(self) -> bool:
-        """Whether it is an adapter on another model: transformers, too, takes the adapter where one is."""
-        return ADAPTER_CONFIG in self.files
-
     def file(self, name: str) -> Path:
         """Return one of its files, fetched from the hub if need be; OSError where it has none of that name."""
         from transformers.utils.hub import cached_file
 
         return Path(str(cached_file(self.place, name, revision=self.revision)))
+
+    def load(self, kind: Any, **options: Any) -> Any:
+        """Return what a class of transformers makes of it by ``from_pretrained``, with further options."""
+        return kind.from_pretrained(self.place, revision=self.revision, **options)
 
 
 def find_adapted(request: ModelRequest, progress: Callable[[str], None]) -> tuple[Source, Source | None]:
@@ -62,7 +59,7 @@ def find_adapted(request: ModelRequest, progress: Callable[[str], None]) -> tupl
     base = find_source(name, request.revision, progress)
     if request.adapter is not None:
         own = find_source(request.adapter, None, progress)
-    elif not base.is_adapter:
+    elif ADAPTER_CONFIG not in base.files:
         return base, None
     else:
         own = base
@@ -74,7 +71,7 @@ def find_adapted(request: ModelRequest, progress: Callable[[str], None]) -> tupl
             base = find_source(named, None if Path(named).expanduser().exists() else config.get("revision"), progress)
         except TokurError as error:
             raise TokurError(f"{name} is an adapter on {named}: {error}; {by_name}") from error
-    if base.is_adapter or not own.is_adapter:
+    if ADAPTER_CONFIG in base.files or ADAPTER_CONFIG not in own.files:
         raise TokurError(f"{base.name} should be a whole model and {own.name} an adapter on it")
     return base, own
 
@@ -137,9 +134,7 @@ def causal_config(source: Source, trust_remote_code: bool) -> tuple[PreTrainedCo
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as OF_TEXTS
     from transformers.models.auto.modeling_auto import MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES as OF_MORE
 
-    config: PreTrainedConfig = AutoConfig.from_pretrained(
-        source.place, revision=source.revision, trust_remote_code=trust_remote_code
-    )
+    config: PreTrainedConfig = source.load(AutoConfig, trust_remote_code=trust_remote_code)
     saved_by = next(iter(getattr(config, "architectures", None) or []), None)
     has_own_class = CAUSAL in (getattr(config, "auto_map", None) or {})
     kinds = [CAUSAL] if has_own_class or config.model_type in OF_TEXTS else []

@@ -28,9 +28,8 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from tokur_cli.engine.forward.batching import available_bytes
+from tokur_cli.engine.forward.batching import available_bytes, refusing
 from tokur_cli.engine.forward.body import computing_device
-from tokur_cli.engine.model.errors import first_line
 from tokur_cli.engine.model.place import multiplies_bfloat16_fast
 from tokur_cli.records.errors import TokurError
 
@@ -113,13 +112,12 @@ def weight_of(name: str, module: nn.Module, dtype: torch.dtype, columns: Sequenc
         out: Tensor = torch.func.functional_call(module, no_bias, rows.to(dtype)[None])[0]
         return out
 
-    try:
+    refusal = f"{name} ({type(module).__name__}): its weight cannot be read"
+    with refusing(lambda why: TokurError(f"{refusal} ({why})")):
         if product(torch.zeros(1, inputs, device=device)).any():
             raise ValueError("it is no linear map")
         some = wanted.to(device).split(_TOGETHER)
         return torch.cat([product(functional.one_hot(each, inputs)).T for each in some], dim=1)
-    except Exception as error:
-        raise TokurError(f"{name} ({type(module).__name__}): its weight cannot be read: {first_line(error)}") from error
 
 
 def plain_tensors(tensor: Tensor) -> Iterator[Tensor]:
@@ -204,10 +202,3 @@ def reorder_weights(model: PreTrainedModel) -> None:
             tensor.data = tensor.data.clone()
     with suppress(AttributeError):  # glibc keeps what is freed between other things; musl has no such function
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def parameters_of(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield a module's own parameters by name, as they were before any was reordered."""
-    if isinstance(module, ReorderedLinear):
-        yield "weight", module.weight
-    yield from module.named_parameters(recurse=False)

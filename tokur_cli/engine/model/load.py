@@ -85,17 +85,12 @@ class LanguageModel(ModelDescription):
     Args:
         model: the model, on its device or devices.
         probe: what it makes of a few tokens, which is asked for before it scores or generates.
+        device: where token ids go.
     """
 
     model: PreTrainedModel
     probe: Probe
-
-    @property
-    def device(self) -> torch.device:
-        """Where token ids go: the device of the input embeddings."""
-        from tokur_cli.engine.forward.body import input_device
-
-        return input_device(self.model)
+    device: torch.device
 
 
 def describe_model(request: ModelRequest, progress: Callable[[str], None] = lambda _: None) -> ModelDescription:
@@ -107,12 +102,11 @@ def describe_model(request: ModelRequest, progress: Callable[[str], None] = lamb
 
     from tokur_cli.engine.text.chat import end_token_ids
 
-    auto: Any = transformers.GenerationConfig
     with explained_errors(source.name):
         config, kinds = causal_config(source, request.trust_remote_code)
         generation = None
         with suppress(OSError):  # a model without one
-            generation = auto.from_pretrained(source.place, revision=source.revision)
+            generation = source.load(transformers.GenerationConfig)
         own = adapter if adapter is not None and TOKENIZER_CONFIG in adapter.files else source
         tokenizer = load_tokenizer(own, request.trust_remote_code)
         dtype = resolve_dtype(request.dtype, request.device_map)
@@ -139,6 +133,7 @@ def load_language_model(
     """
     found = describe_model(request, progress)
     check(found)
+    from tokur_cli.engine.forward.body import input_device
     from tokur_cli.engine.forward.probe import probe_model
     from tokur_cli.engine.model.linear import multiply_unrounded, reorder_weights
     from tokur_cli.engine.output import silencer
@@ -152,7 +147,8 @@ def load_language_model(
         if found.adapter is not None:
             model = merge_adapter(model, found.adapter, found.source, found.tokenizer)
         reorder_weights(model)
-        return LanguageModel(**vars(found), model=model, probe=probe_model(found.name, model, found.tokenizer))
+        probe = probe_model(found.name, model, found.tokenizer)
+        return LanguageModel(**vars(found), model=model, probe=probe, device=input_device(model))
 
 
 def load_tokenizer(source: Source, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
@@ -163,9 +159,7 @@ def load_tokenizer(source: Source, trust_remote_code: bool = False) -> PreTraine
     """
     from transformers import AutoTokenizer
 
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-        source.place, revision=source.revision, trust_remote_code=trust_remote_code
-    )
+    tokenizer: PreTrainedTokenizerBase = source.load(AutoTokenizer, trust_remote_code=trust_remote_code)
     # Where the files are missing, transformers makes some families a tokenizer of nothing but special tokens.
     if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
         raise TokurError(f"{source.name} has no tokenizer that can be read: its tokenizer.json is missing or damaged")
@@ -203,10 +197,7 @@ def _load_weights(found: ModelDescription) -> PreTrainedModel:
     options |= place_weights(request, weights_bytes)
     model = load_checked(found.source, *found.kinds, **options)
     if request.offload_dir is None and "disk" in getattr(model, "hf_device_map", {}).values():
-        raise TokurError(
-            f"{name} doesn't fit on the GPUs; use a smaller model, --dtype bfloat16, --device-map cpu or "
-            "--set offload_dir"
-        )
+        raise TokurError(f"{name} doesn't fit on the GPUs; use --dtype bfloat16, --device-map cpu or --set offload_dir")
     text = model.config.get_text_config(decoder=True)
     if getattr(text, "attn_logit_softcapping", None) is not None and text._attn_implementation == "sdpa":
         model.set_attn_implementation("eager")  # before 5.24, transformers leaves the cap out there
@@ -231,14 +222,8 @@ def load_checked(source: Source, *kinds: str, **options: Any) -> PreTrainedModel
 
     for kind in kinds:
         model = None  # the one before, whose room is needed
-        model, report = getattr(transformers, kind).from_pretrained(
-            source.place,
-            revision=source.revision,
-            use_safetensors=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            **options,
-        )
+        reporting = {"use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
+        model, report = source.load(getattr(transformers, kind), **reporting, **options)
         # Nothing reads what BERT's pooler makes of the first token
         missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
         if not missing:
@@ -256,8 +241,6 @@ def load_checked(source: Source, *kinds: str, **options: Any) -> PreTrainedModel
             countable = tensor.is_floating_point() and tensor.itemsize > 1 and not tensor.is_meta
             # A sum hides none of them, and is quick
             if countable and not tensor.sum().isfinite() and not tensor.isfinite().all():
-                raise TokurError(
-                    f"the weights of {source.name} are damaged: {name} has NaN or infinite entries; get them again"
-                )
+                raise TokurError(f"the weights of {source.name} are damaged: {name} has NaN or infinite entries")
     loaded: PreTrainedModel = model.eval().requires_grad_(False)
     return loaded

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 SHARE_FOR_WEIGHTS = 0.9  # of a GPU's free memory; the rest is for activations
-CPU_INFO = Path("/proc/cpuinfo")
 OPTIMISATION = "scipy.optimize"
 
 
@@ -109,13 +106,9 @@ def place_weights(request: ModelRequest, weights_bytes: int) -> dict[str, Any]:
             return {"device_map": {"": roomiest}}
         return {"device_map": device_map, "max_memory": gpus}
     device = device_map if device_map not in SPREADING else "mps" if "mps" in free else "cpu"
-    # A Mac's and an integrated GPU's memory is the main memory, and is listed in place of it
-    main = free.get("cpu") or max(free.values())
+    main = free.get("cpu") or max(free.values())  # a Mac's and an integrated GPU's is listed in place of it
     if device in ("cpu", "mps") and weights_bytes > main:
-        raise TokurError(
-            f"the weights take {weights_bytes / 1e9:.1f} GB, and main memory has {main / 1e9:.1f} GB: use a smaller "
-            "model, --dtype bfloat16 or another --device-map"
-        )
+        raise TokurError(f"the weights take {weights_bytes / 1e9:.1f} GB, and main memory has {main / 1e9:.1f} GB")
     return {"device_map": device}
 
 
@@ -135,5 +128,4 @@ def multiplies_bfloat16_fast(device_type: str) -> bool:
 
     if device_type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    cpu = CPU_INFO.read_text() if device_type == "cpu" and CPU_INFO.exists() else ""  # not on macOS and Windows
-    return re.search(r"^flags\s*:.* (amx_bf16|avx512_bf16)( |$)", cpu, re.MULTILINE) is not None
+    return device_type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

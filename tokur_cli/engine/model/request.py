@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-
-from tokur_cli.records.errors import UsageError
 
 SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
 """Device maps that may divide a model among devices."""
-_DEVICE = re.compile(r"(cpu|cuda|mps|xpu|npu|hpu|mlu|musa|sdaa|mtia|xla)(:\d+)?")
 
 
 @dataclass(frozen=True)
@@ -38,15 +34,3 @@ class ModelRequest:
     weights_memory: float | None = None
     revision: str | None = None
     trust_remote_code: bool = False
-
-
-def check_device_map(name: str) -> None:
-    """Refuse what is no device map by its spelling.
-
-    Raises:
-        UsageError: it is none.
-    """
-    if name not in SPREADING and _DEVICE.fullmatch(name) is None:
-        raise UsageError(
-            f"unknown device map {name!r}; use {', '.join(SPREADING)} or a device such as cpu, cuda, cuda:1"
-        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,21 +13,6 @@ from tokur_cli.engine.model.load import ModelDescription
 from tokur_cli.records.errors import TokurError, UsageError
 
 _STEP_TOKENS = 4096  # on a CPU
-
-
-@dataclass(frozen=True)
-class VllmResources:
-    """What an engine of vLLM may take.
-
-    Args:
-        cache_bytes: for keys and values; None leaves it to vLLM.
-        gpus: over which it divides the model (its tensor parallelism).
-        share: of the memory that it takes where it is alone.
-    """
-
-    cache_bytes: int | None = None
-    gpus: int = 1
-    share: float = 1.0
 
 
 def prepare_vllm(model: ModelDescription) -> None:
@@ -45,14 +29,12 @@ def prepare_vllm(model: ModelDescription) -> None:
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 
 
-def start_vllm(
-    model: ModelDescription, resources: VllmResources, *, on_cpu: Mapping[str, Any] = {}, **settings: Any
-) -> Any:
+def start_vllm(model: ModelDescription, *, share: float = 1.0, on_cpu: Mapping[str, Any] = {}, **settings: Any) -> Any:
     """Return an ``LLM`` of vLLM's.
 
     Args:
         model: what to load.
-        resources: what it may take.
+        share: of the memory that it takes where it is alone.
         on_cpu: settings of vLLM where it computes on a CPU.
         settings: those everywhere.
 
@@ -70,7 +52,7 @@ def start_vllm(
         settings |= {"enforce_eager": True, **on_cpu}
         settings["max_num_batched_tokens"] = max(model.context_length or 0, _STEP_TOKENS)
     # Main memory is shared with other programs: vLLM's own 0.92 of it would often be refused
-    utilization = (0.9 if torch.cuda.is_available() else 0.5) * resources.share
+    utilization = (0.9 if torch.cuda.is_available() else 0.5) * share
     try:
         return LLM(
             model=model.source.place,
@@ -78,15 +60,13 @@ def start_vllm(
             dtype=model.dtype,
             max_model_len=model.context_length,
             trust_remote_code=model.request.trust_remote_code,
-            tensor_parallel_size=resources.gpus,
             gpu_memory_utilization=utilization,
-            kv_cache_memory_bytes=resources.cache_bytes,
             enable_prefix_caching=True,
             disable_log_stats=True,
             **settings,
         )
     except Exception as error:
         said = str(error).rstrip(".")
-        if resources.cache_bytes is None and "memory" in said:
+        if settings.get("kv_cache_memory_bytes") is None and "memory" in said:
             said += "; --set max_memory says what its keys and values may take"
         raise TokurError(f"vLLM cannot load {model.name}: {said}") from error

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from accelerate.utils import align_module_device
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.model.linear import is_plain, parameters_of, plain_tensors, weight_of
+from tokur_cli.engine.model.linear import ReorderedLinear, is_plain, plain_tensors, weight_of
 from tokur_cli.engine.posterior.projections import Projection
 from tokur_cli.records.errors import TokurError
 
@@ -49,12 +49,9 @@ def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
 
 
 def write_basis(path: Path, bases: Mapping[str, Tensor]) -> None:
-    """Write U′ of each matrix by its name, with a checksum.
-
-    Raises:
-        OSError, SafetensorError: it cannot be written.
-    """
-    save_file({name: basis.contiguous() for name, basis in bases.items()}, path, metadata={_CHECKSUM: _checksum(bases)})
+    """Write U′ of each matrix by its name, with a checksum."""
+    tensors = {name: basis.contiguous() for name, basis in bases.items()}
+    path.write_bytes(save(tensors, {_CHECKSUM: _checksum(bases)}))
 
 
 def read_basis(path: Path) -> dict[str, Tensor]:
@@ -117,7 +114,8 @@ def weight_digest(model: PreTrainedModel, projections: Iterable[Projection], *, 
                     add(name, tuple(tensor.shape), tensor)
     for module_name, module in model.named_modules():
         with align_module_device(module):
-            for name, whole in parameters_of(module):
+            reordered = [("weight", module.weight)] if isinstance(module, ReorderedLinear) else []
+            for name, whole in [*reordered, *module.named_parameters(recurse=False)]:
                 parameter = next(plain_tensors(whole))
                 values = parameter.flatten()
                 if id(module) not in perturbed:

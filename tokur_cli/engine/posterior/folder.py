@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from tokur_cli.engine.model.cached import open_to_readers
 from tokur_cli.engine.model.find import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from tokur_cli.engine.model.linear import size
 from tokur_cli.engine.posterior.basis import read_basis, weight_digest, write_basis
@@ -63,7 +62,6 @@ def keep_posterior(
             save_adapter(place / f"draw-{draw}", model, posterior, draw)
         text = json.dumps(vars(description), indent=2, ensure_ascii=False) + "\n"
         (place / DESCRIPTION).write_text(text, encoding="utf-8")
-        open_to_readers(place, place)
 
 
 def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Posterior:
@@ -88,11 +86,7 @@ def load_posterior(folder: str, model: PreTrainedModel, model_name: str) -> Post
         raise mismatch from None
     if weight_digest(model, projections) != description.fingerprint:
         raise mismatch
-    try:
-        bases = read_basis(Path(folder, BASIS))
-    except TokurError as error:
-        raise TokurError(f"{error}; write the posterior again with tokur perturb") from None
-    return with_bases(description, projections, bases)
+    return with_bases(description, projections, read_basis(Path(folder, BASIS)))
 
 
 def save_adapter(folder: Path, model: LanguageModel, posterior: Posterior, draw: int) -> None:
@@ -119,7 +113,7 @@ def save_adapter(folder: Path, model: LanguageModel, posterior: Posterior, draw:
         tensors[f"base_model.model.{name}.lora_A.weight"] = down
         tensors[f"base_model.model.{name}.lora_B.weight"] = up
     folder.mkdir()
-    save_file(tensors, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
+    (folder / ADAPTER_WEIGHTS).write_bytes(save(tensors, {"format": "pt"}))
     ranks = {name: len(parts) * posterior.rank for name, parts in modules.items()}
     most = max(ranks.values())
     others = {name: rank for name, rank in ranks.items() if rank != most}

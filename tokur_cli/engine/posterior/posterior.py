@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.model.cached import open_to_readers
 from tokur_cli.engine.noise import standard_normal
 from tokur_cli.engine.posterior.basis import left_singular_vectors, read_basis, weight_digest, write_basis
 from tokur_cli.engine.posterior.projections import Projection, find_projections
@@ -71,16 +69,14 @@ def build_posterior(
     *,
     cache: Path | None = None,
     progress: Callable[[str], None] = lambda _: None,
-    note: Callable[[str], None] = lambda _: None,
 ) -> Posterior:
     """Build the posterior of a model, with the basis from ``cache`` where these weights have been there before.
 
     Args:
         model: the model with its mean weights W_0.
         settings: what it is made of; r′ is at most the smaller side of each weight.
-        cache: folder of saved bases; None saves nothing.
+        cache: folder of saved bases, of which a damaged one is computed again; None saves nothing.
         progress: called when the decomposition has to be computed.
-        note: called with what is said of a saved basis that is damaged, which is computed again.
 
     Raises:
         TokurError: no such projections, or a rank that a weight cannot have.
@@ -93,19 +89,16 @@ def build_posterior(
             raise TokurError(f"rank {rank} is not possible: {projection.name} is {outputs} × {inputs}")
     bases = None
     saved = cache and cache / f"{weight_digest(model, projections, rounded=False)}-rank{rank}.safetensors"
-    if saved is not None and saved.exists():
-        try:
+    if saved is not None:
+        with suppress(TokurError):  # there is none yet, or a damaged one
             bases = read_basis(saved)
-        except TokurError as error:
-            note(f"{error}: the basis is computed again")
     if bases is None:
         progress(f"computing the basis of {len(projections)} weights (once for this model)")
         bases = {each.name: left_singular_vectors(each.weight(), rank) for each in projections}
         if saved is not None:
-            # A cache that cannot be written costs time at the next start; a full disk is safetensors' error
-            with suppress(OSError, SafetensorError), replacing(saved) as unfinished:
+            # A cache that cannot be written costs time at the next start
+            with suppress(OSError), replacing(saved) as unfinished:
                 write_basis(unfinished, bases)
-                open_to_readers(unfinished.parent, saved.parent)
     return with_bases(settings, projections, bases)
 
 

@@ -25,24 +25,19 @@ _QKV, _GATED = ("q_proj", "k_proj", "v_proj"), ("", "output_gate")
 # As transformers' own code of each family has it: in how many groups the parts of a weight stand, or in one for each
 # head of queries or of keys, and the parts in their order; "" is the one that has the module's own name
 _LAYOUTS: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {
-    ("gpt2", "c_attn"): (1, _QKV),
-    ("openai-gpt", "c_attn"): (1, _QKV),
-    ("gpt_bigcode", "c_attn"): (_PER_KEY_HEAD, _QKV),
-    ("codegen", "qkv_proj"): (4, ("q_proj", "v_proj", "k_proj")),  # four TPU cores made it
-    ("dbrx", "Wqkv"): (1, _QKV),
-    ("mpt", "Wqkv"): (1, _QKV),
-    ("phi3", "qkv_proj"): (1, _QKV),
-    ("phi4_multimodal", "qkv_proj"): (1, _QKV),
-    ("jetmoe", "kv_proj"): (1, ("k_proj", "v_proj")),
-    ("gpt_neox", "query_key_value"): (_PER_HEAD, _QKV),
-    ("gpt_neox_japanese", "query_key_value"): (_PER_HEAD, _QKV),
-    ("persimmon", "query_key_value"): (_PER_HEAD, _QKV),
-    ("bloom", "query_key_value"): (_PER_HEAD, _QKV),
-    ("falcon", "query_key_value"): (_PER_KEY_HEAD, _QKV),
-    ("qwen3_next", "q_proj"): (_PER_HEAD, _GATED),
-    ("qwen3_5_text", "q_proj"): (_PER_HEAD, _GATED),
-    ("qwen3_5_moe_text", "q_proj"): (_PER_HEAD, _GATED),
-    ("qwen4_exp_text", "q_proj"): (_PER_HEAD, _GATED),
+    (family, module): (groups, parts)
+    for families, module, groups, parts in (
+        ("gpt2 openai-gpt", "c_attn", 1, _QKV),
+        ("gpt_bigcode", "c_attn", _PER_KEY_HEAD, _QKV),
+        ("codegen", "qkv_proj", 4, ("q_proj", "v_proj", "k_proj")),  # four TPU cores made it
+        ("dbrx mpt", "Wqkv", 1, _QKV),
+        ("phi3 phi4_multimodal", "qkv_proj", 1, _QKV),
+        ("jetmoe", "kv_proj", 1, ("k_proj", "v_proj")),
+        ("gpt_neox gpt_neox_japanese persimmon bloom", "query_key_value", _PER_HEAD, _QKV),
+        ("falcon", "query_key_value", _PER_KEY_HEAD, _QKV),
+        ("qwen3_next qwen3_5_text qwen3_5_moe_text qwen4_exp_text", "q_proj", _PER_HEAD, _GATED),
+    )
+    for family in families.split()
 }
 
 
@@ -110,7 +105,12 @@ def find_projections(
     chosen = [p for p in projections if any(_matches(p, pattern) for pattern in patterns)]
     unmatched = [pattern for pattern in patterns if not any(_matches(p, pattern) for p in projections)]
     if unmatched or not chosen:
-        raise _nothing_named(model, projections, unmatched or [targets])
+        # Without what stands before its name, a projection of linear attention could not be named
+        found = sorted({".".join(p.name.split(".")[-2 if p.linear else -1 :]) for p in projections})
+        raise TokurError(
+            f"no projection of this model ({model.config.model_type}) is named {', '.join(unmatched or [targets])}; it "
+            f"has {', '.join(found) or 'none'}: name queries and keys with --targets, as ends of names or globs"
+        )
     if layers is not None:
         count = 1 + max((p.layer[1] for p in projections if p.layer is not None), default=-1)
         wanted = range(count)[layer_slice(layers)]
@@ -124,20 +124,6 @@ def find_projections(
                 f"rows are which in {model.config.model_type}: leave it out of --targets, or use another model"
             )
     return chosen
-
-
-def _nothing_named(model: PreTrainedModel, projections: list[Projection], patterns: list[str]) -> TokurError:
-    """Return the error of patterns that match no projection, which says what there is."""
-    # Without what stands before its name, a projection of linear attention could not be named
-    found = sorted({".".join(p.name.split(".")[-2 if p.linear else -1 :]) for p in projections})
-    fused = [name for name in found if _FUSED_NAME.search(name)]
-    advice = "name its query and key projections with --targets, as ends of names or globs"
-    if fused:
-        advice = f"{', '.join(fused)} may hold queries and keys, in an order that tokur doesn't know"
-    return TokurError(
-        f"no projection of this model ({model.config.model_type}) is named {', '.join(patterns)}; it has "
-        f"{', '.join(found) or 'none'}: {advice}"
-    )
 
 
 def _matches(projection: Projection, pattern: str) -> bool:
@@ -194,18 +180,12 @@ def _layout_of(config: Any, name: str) -> dict[str, Tensor]:
     groups, parts = _LAYOUTS[config.model_type, name]
     heads = config.num_attention_heads
     width = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
-    kv = heads if groups == _PER_HEAD else _key_heads(config)
+    has_one = getattr(config, "multi_query", False) and not getattr(config, "new_decoder_architecture", False)
+    own = 1 if has_one else getattr(config, "num_kv_heads", None) or getattr(config, "num_key_value_heads", None)
+    kv = heads if groups == _PER_HEAD else int(own or heads)  # as many as of queries if the config is silent
     count = {_PER_HEAD: heads, _PER_KEY_HEAD: kv}.get(groups, groups)
     sizes = {part: (kv if part in ("k_proj", "v_proj") else heads) * width // count for part in parts}
     return _in_groups(count, **sizes)
-
-
-def _key_heads(config: Any) -> int:
-    """Return how many heads of keys there are: as many as of queries if the config is silent."""
-    if getattr(config, "multi_query", False) and not getattr(config, "new_decoder_architecture", False):
-        return 1
-    own = getattr(config, "num_kv_heads", None) or getattr(config, "num_key_value_heads", None)
-    return int(own or config.num_attention_heads)
 
 
 def _in_groups(groups: int, **sizes: int) -> dict[str, Tensor]:

@@ -135,16 +135,18 @@ class Scorer:
         asked = [True] * len(responses) if wanted is None else wanted
         lengths = {index: response.length for index, response in enumerate(responses)}
         if self._rescaling.is_dynamic:
-            name, beyond = self._rescaling.name, self._rescaling.beyond
+            beyond = self._rescaling.beyond
             for index in [index for index, length in lengths.items() if length > beyond]:
                 del lengths[index]
                 if asked[index]:
-                    yield index, TokurError(f"with this model's {name} RoPE, at most {beyond:,} tokens can be scored")
+                    yield index, TokurError(f"with its dynamic NTK RoPE, at most {beyond:,} tokens can be scored")
         for batch, path in self.batches(responses, lengths):
             if any(asked[index] for index in batch):
 
+                @torch.inference_mode()
                 def compute(indices: Sequence[int], path: tuple[Node, ...] = path) -> list[Quantities]:
-                    return self._score_batch([responses[index] for index in indices], path)
+                    some = [responses[index] for index in indices]
+                    return self.quantities_of(some, *self.states(some, path))
 
                 results = self._batches.results(batch, lengths, compute)
                 yield from ((index, result) for index, result in results if asked[index])
@@ -184,11 +186,6 @@ class Scorer:
             yield batch, path
             for index in batch:
                 del left[index]
-
-    @torch.inference_mode()
-    def _score_batch(self, responses: Sequence[TokenizedResponse], path: tuple[Node, ...]) -> list[Quantities]:
-        """Score responses that go on from a path."""
-        return self.quantities_of(responses, *self.states(responses, path))
 
     def states(self, responses: Sequence[TokenizedResponse], path: tuple[Node, ...] = ()) -> tuple[Tensor, ModelOutput]:
         """Return the states (1 + M, N, d) that predict the responses' tokens, and what the body put out.

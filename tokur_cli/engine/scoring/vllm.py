@@ -11,26 +11,26 @@ import bisect
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
+from transformers.utils.generic import ModelOutput
 
-from tokur_cli.engine.forward.batching import is_out_of_memory
+from tokur_cli.engine.forward.batching import refusing
 from tokur_cli.engine.forward.body import logits_from
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.forward.prefix_tree import Node
-from tokur_cli.engine.forward.probe import distance
-from tokur_cli.engine.model.errors import first_line
+from tokur_cli.engine.forward.probe import distance, refusal, tolerance
 from tokur_cli.engine.model.load import LanguageModel
 from tokur_cli.engine.model.place import drop_layers
-from tokur_cli.engine.model.vllm import VllmResources, prepare_vllm, start_vllm
+from tokur_cli.engine.model.vllm import prepare_vllm, start_vllm
 from tokur_cli.engine.output import silencer
 from tokur_cli.engine.posterior.folder import save_adapter
-from tokur_cli.engine.precision import tolerance
-from tokur_cli.engine.scoring.scorer import Quantities, SamplingMode, Scorer, TokenizedResponse
+from tokur_cli.engine.scoring.scorer import SamplingMode, Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has room for
@@ -48,7 +48,7 @@ class VllmScorer(Scorer):
         language_model: the model, of which it keeps what is around the layers.
         draws: the draws; None for the quantities of the mean weights alone.
         sampling: ``shared`` or ``joint``: an adapter is one draw for a whole response.
-        resources: what vLLM may take.
+        resources: what vLLM may take, as ``start_vllm`` is told.
         tell: takes what vLLM printed, where it fails.
         options: as for ``Scorer``.
 
@@ -63,12 +63,12 @@ class VllmScorer(Scorer):
         draws: Draws | None,
         *,
         sampling: SamplingMode,
-        resources: VllmResources,
+        resources: Mapping[str, Any],
         tell: Callable[[str], None],
         **options: Any,
     ) -> None:
         super().__init__(language_model.model, draws, sampling=sampling, **options)
-        self.name = language_model.name
+        self._refusal = partial(refusal, language_model.name, self.model, "scoring by vLLM")
         self._adapters: list[Any] = [None]
         self._silenced = silencer("vLLM", tell)
         prepare_vllm(language_model)
@@ -85,7 +85,7 @@ class VllmScorer(Scorer):
             settings = _lora(draws) if draws else {}
             pooler = PoolerConfig(task=_TASK, use_activation=False)  # gives hidden states as they are
             settings |= {"runner": "pooling", "convert": "embed", "pooler_config": pooler}
-            self._engine = start_vllm(language_model, resources, **settings)
+            self._engine = start_vllm(language_model, **resources, **settings)
         self._check(language_model.probe.tokens, reference)
 
     def batches(
@@ -99,24 +99,19 @@ class VllmScorer(Scorer):
             yield left[:count], ()
             left = left[count:]
 
-    @torch.inference_mode()
-    def _score_batch(self, responses: Sequence[TokenizedResponse], path: tuple[Node, ...]) -> list[Quantities]:
-        return self.quantities_of(responses, self._states(responses, self._adapters), self._outputs)
+    def states(self, responses: Sequence[TokenizedResponse], path: tuple[Node, ...] = ()) -> tuple[Tensor, ModelOutput]:
+        """Return the states (1 + M, N, d) that predict the responses' tokens, and what the body put out for others."""
+        return self._states(responses, self._adapters), self._outputs
 
     def _states(self, responses: Sequence[TokenizedResponse], adapters: Sequence[Any]) -> Tensor:
         """Return the states that predict the responses' tokens, (1 + M, N, d), where the head computes."""
-        try:
-            with self._silenced():
-                # What an earlier batch left would change this one's rounding with what is asked for
-                self._engine.reset_prefix_cache()
-                # On a CPU, vLLM 0.32 takes rows without an adapter, where they stand beside others, for those of the
-                # last one: the mean weights are asked for apart, and last, so that _check would see it where they are
-                drawn = self._rows(responses, adapters[1:])
-                rows = [*self._rows(responses, adapters[:1]), *drawn]
-        except Exception as error:
-            if isinstance(error, TokurError) or is_out_of_memory(error):
-                raise
-            raise TokurError(f"vLLM fails ({type(error).__name__}: {first_line(error)})") from error
+        with refusing(lambda why: TokurError(f"vLLM fails ({why})")), self._silenced():
+            # What an earlier batch left would change this one's rounding with what is asked for
+            self._engine.reset_prefix_cache()
+            # On a CPU, vLLM 0.32 takes rows without an adapter, where they stand beside others, for those of the
+            # last one: the mean weights are asked for apart, and last, so that _check would see it where they are
+            drawn = self._rows(responses, adapters[1:])
+            rows = [*self._rows(responses, adapters[:1]), *drawn]
         hidden: Tensor = torch.cat(rows).unflatten(0, (len(adapters), -1))
         return hidden.to(self.device, self.model.dtype)
 
@@ -153,13 +148,8 @@ class VllmScorer(Scorer):
             TokurError: the model does not run: vLLM, where it generates in this process, changes transformers' classes.
         """
         draws = Draws(self.draws.posterior, min(self.draws.num_draws, _ADAPTERS_TOGETHER)) if self.draws else None
-        try:
+        with refusing(lambda why: self._refusal(f"it does not run beside vLLM ({why})")):
             states, self._outputs = Scorer(self.model, draws, sampling=self.sampling).states([tokens])
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise
-            said = f"it does not run beside vLLM ({type(error).__name__}: {first_line(error)})"
-            raise self._refusal(said) from error
         return self._log_probabilities(states)
 
     @torch.inference_mode()
@@ -187,22 +177,12 @@ class VllmScorer(Scorer):
         with logits_from(self.model, self._outputs) as logits:
             return [logits(row[None])[0].float().log_softmax(-1) for row in states.flatten(1, -2)]
 
-    def _refusal(self, what: str) -> TokurError:
-        import vllm
-
-        return TokurError(
-            f"{self.name} ({self.model.config.model_type}): {what}; scoring with this family isn't supported by "
-            f"--backend vllm (vLLM {vllm.__version__}): leave the option out"
-        )
-
 
 def _lora(draws: Draws) -> dict[str, Any]:
     """Return the settings under which vLLM takes the draws."""
     names = [matrix.module_name for matrix in draws.posterior.matrices]
     rank = draws.posterior.rank * max(map(names.count, names))  # the projections of a fused weight share one adapter
-    room = next((most for most in _RANKS if rank <= most), None)
-    if room is None:
-        raise TokurError(f"the draws are of rank {rank}, and vLLM takes at most {_RANKS[-1]}: give --rank less")
+    room = min((most for most in _RANKS if rank <= most), default=rank)
     together = min(draws.num_draws, _ADAPTERS_TOGETHER)
     return {"enable_lora": True, "max_lora_rank": room, "max_loras": together, "max_cpu_loras": draws.num_draws}
 

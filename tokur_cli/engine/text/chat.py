@@ -50,25 +50,15 @@ class Chat:
         self.tokenizer, self.end_ids, self._date = tokenizer, end_ids, date
 
     @property
-    def has_template(self) -> bool:
-        """Whether the model's prompts are chats."""
-        return bool(self.tokenizer.chat_template)
-
-    @property
-    def _template(self) -> str:
+    def template(self) -> str:
         """The template, of several the default one; empty without one."""
         found = self.tokenizer.chat_template or ""
         return found if isinstance(found, str) else str(found.get("default", ""))
 
     @property
-    def takes_tools(self) -> bool:
-        """Whether the template tells the model of tools."""
-        return "tools" in self._template
-
-    @property
     def date(self) -> datetime | None:
         """What the template is given as today's date; None if it asks for none."""
-        return (self._date or DATE) if "strftime_now" in self._template else None
+        return (self._date or DATE) if "strftime_now" in self.template else None
 
     def render(self, messages: Messages, tools: Messages | None = None, *, answer_follows: bool = True) -> str:
         """Return the text of a conversation, as transformers renders it, but on one date.
@@ -81,10 +71,8 @@ class Chat:
         Raises:
             TokurError: there is no template, or it, or the tokenizer's own code, fails with these messages.
         """
-        if not self.has_template:
-            raise TokurError(
-                "the model has no chat template: say how the prompt reads with --template raw or --template FILE"
-            )
+        if not self.tokenizer.chat_template:
+            raise TokurError("the model has no chat template: give the prompt's with --template raw or --template FILE")
         # As transformers does: templates ask whether a field is there, not whether it is null
         turns = [{name: value for name, value in message.items() if value is not None} for message in messages]
         options: dict[str, Any] = {} if tools is None else {"tools": tools}

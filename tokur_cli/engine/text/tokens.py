@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
+from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
@@ -38,8 +38,7 @@ def _without_gaps(spans: Sequence[tuple[int, int]], text: str) -> Offsets:
     return [(starts.get(start, start), ends.get(end, end)) for start, end in spans]
 
 
-@dataclass(frozen=True)
-class LocatedResponse:
+class LocatedResponse(NamedTuple):
     """A tokenized response whose tokens know their place.
 
     Args:
@@ -93,10 +92,7 @@ class ResponseTokenizer:
         if not ids:
             raise TokurError("the prompt is empty: there is nothing to answer")
         if self.context_length is not None and len(ids) >= self.context_length:
-            raise TokurError(
-                f"the prompt has {len(ids):,} tokens; the model's context of {self.context_length:,} leaves no room "
-                "for a response"
-            )
+            raise TokurError(f"the prompt has {len(ids):,} tokens; the model's context holds {self.context_length:,}")
         return ids
 
     def tokenize(
