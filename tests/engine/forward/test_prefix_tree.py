@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.engine.more_families import GEMMA, MORE, SMALL, model_of
 from tests.tiny import tiny_model
 from tokur_cli.engine.baselines.layers import LayerView
-from tokur_cli.engine.forward import batching, prefix_tree
+from tokur_cli.engine.forward import prefix_tree
 from tokur_cli.engine.forward.batching import HalvingBatches, available_bytes, is_out_of_memory
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.forward.prefix_tree import divide
@@ -206,12 +206,15 @@ def test_is_out_of_memory_knows_what_libraries_say(error, expected):
     assert is_out_of_memory(error) == expected
 
 
-def test_available_bytes_are_those_of_the_fullest_device(monkeypatch):
-    free = {0: 9 << 30, 1: 2 << 30, 2: 1 << 30, "cpu": 3 << 30}
-    monkeypatch.setattr(batching, "get_max_memory", lambda: free)
-    names = ("cuda:0", "cuda:1", "meta", "cpu", "cuda:0")
-    for first, expected in enumerate((2, 2, 3, 3, 9)):
-        assert available_bytes([torch.device(name) for name in names[first:]]) == expected << 30
+def test_available_bytes_are_those_of_the_fullest_device_and_no_other_is_asked(monkeypatch):
+    """Asking a GPU opens a context there, which takes hundreds of megabytes."""
+    free, asked = {0: 9 << 30, 1: 2 << 30, 2: 1 << 30}, []
+    monkeypatch.setattr(
+        torch.cuda, "mem_get_info", lambda gpu: (asked.append(gpu.index), (free[gpu.index], 9 << 30))[1]
+    )
+    devices = [torch.device(name) for name in ("cuda:0", "cuda:1", "meta", "cuda:0")]
+    assert available_bytes(devices) == 2 << 30
+    assert sorted(asked) == [0, 1]
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=40), st.integers(1, 3000), st.integers(0, 900))

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 import torch
 from accelerate.utils import get_max_memory
 from accelerate.utils.memory import clear_device_cache
@@ -111,8 +112,13 @@ def refusing(refusal: Callable[[str], TokurError]) -> Iterator[None]:
 
 
 def available_bytes(devices: Iterable[torch.device]) -> int:
-    """Return the memory that is free now on the fullest of these devices, "meta" not counted."""
-    free = get_max_memory()
-    main = free.get("cpu") or max(free.values())  # a Mac's and an integrated GPU's is listed in place of it
-    known = [device for device in devices if device.type != "meta"]
-    return int(min(main if device.type in ("cpu", "mps") else free[device.index or 0] for device in known))
+    """Return the memory that is free now on the fullest of these devices, "meta" not counted; no other is asked."""
+
+    def free(device: torch.device) -> int:
+        if device.type == "cuda":
+            return torch.cuda.mem_get_info(device)[0]
+        if device.type in ("cpu", "mps"):  # a Mac's GPU has the main memory
+            return int(psutil.virtual_memory().available)
+        return int(get_max_memory()[device.index or 0])
+
+    return min(free(device) for device in set(devices) if device.type != "meta")
