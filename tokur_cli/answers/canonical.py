@@ -175,8 +175,8 @@ def _is_arithmetic(text: str) -> bool:
 
 
 def _strip(text: str) -> str:
-    """Drop blanks, Markdown emphasis, quotes and closing punctuation around an answer."""
-    text = text.strip(" \t\r\n*`\"'")
+    """Drop blanks, Markdown emphasis, quotes, a leading ≈ and closing punctuation around an answer."""
+    text = text.strip(" \t\r\n*`\"'").lstrip("≈ ")
     if text.endswith((".", ",", ";", ":")):  # not "!", which may be a factorial
         # "\," at the end loses its second half with the punctuation, so the backslash goes too.
         text = text.rstrip(".,;: \t\r\n\\").rstrip("*`\"'")
