@@ -13,12 +13,10 @@ import re
 import unicodedata
 from html import unescape
 
+_NAME = "(?:seed:|mm:|longcat_)?(?i:think(?:ing)?|thoughts?|reasoning|redacted_thinking)"
 _REASONING: tuple[tuple[str, str], ...] = (
     # DeepSeek-R1, Qwen, EXAONE, GLM, Seed-OSS, MiniMax, LongCat and all that is prompted for such tags
-    (
-        r"<(?:seed:|mm:|longcat_)?(?i:think(?:ing)?|thoughts?|reasoning|redacted_thinking)>",
-        r"</(?:seed:|mm:|longcat_)?(?i:think(?:ing)?|thoughts?|reasoning|redacted_thinking)>",
-    ),
+    (f"<{_NAME}>", f"</{_NAME}>"),
     (r"\[THINK\]", r"\[/THINK\]"),  # Magistral
     (r"◁think▷", r"◁/think▷"),  # Kimi
     (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),  # OpenThoughts, Sky-T1
