@@ -21,9 +21,6 @@ NO = frozenset(
 )
 """The words, in small letters, by which a text says yes or true, no or false."""
 
-_LONGEST_LINE = 2_000
-
-_BOX = re.compile(r"\\{1,2}(?:boxed|fbox)(?![A-Za-z])")
 _FILLED = re.compile(r"[A-Za-z0-9]|[^\x00-\x7f]")
 """What a box has that is no mere placeholder, such as a question mark."""
 
@@ -46,15 +43,14 @@ TEXT_GROUP = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}
 
 def first_line(text: str) -> str:
     """Return the first line of a text that is not blank."""
-    return text[:_LONGEST_LINE].strip().partition("\n")[0].strip()
+    return text.strip().partition("\n")[0].strip()
 
 
 def boxes(text: str) -> tuple[str, int]:
     """Return what the last balanced box, or list of boxes, holds, and where it ends; nothing where there is none."""
-    first = _BOX.search(text)
     opened: list[tuple[int, int]] = []  # of each open brace: where its box begins, or -1 for others; and its inside
     spans: list[tuple[int, int, int]] = []  # (start, first character inside, closing brace)
-    for token in _BRACE.finditer(text, first.start() if first else len(text)):
+    for token in _BRACE.finditer(text):
         if token[0] == "}" and opened:
             start, inside = opened.pop()
             has_inner = bool(spans) and spans[-1][0] > start  # which is kept in its place
