@@ -77,7 +77,6 @@ _SPELLINGS = (
 )
 """What LaTeX writes in several ways, and the one that stays; words that it sets as text are marked ``\\text{…}``."""
 
-_NAMED = re.compile(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?\s*")
 _ARITHMETIC_COMMAND = re.compile(
     r"\\(?:frac|sqrt|times|cdot|div|binom|pi|circ|sin|cos|tan|log|ln|approx)(?![A-Za-z])"
     r"|\\text\{[^{}]*\}|(?<=\d)\s*x\s*(?=\d)"
@@ -162,7 +161,7 @@ def _without_working(text: str) -> str:
     result = inner[-1].strip()
     if not first or _is_arithmetic(first):
         return result
-    return f"{first}= {result}" if _NAMED.fullmatch(first) else text
+    return f"{first}= {result}"
 
 
 def _is_arithmetic(text: str) -> bool:
