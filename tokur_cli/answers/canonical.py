@@ -95,9 +95,7 @@ _TIME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}:\d\d|\d{1,2}(?::\d\d)
 
 _ACCENTS = re.compile("(?<=[A-Za-z\u0370-\u03ff])[\u0300-\u036f]+")
 _NO_NAME = re.compile(r"[^\w\s]|_")
-_LETTERS_WITH_STROKES = str.maketrans(
-    {"ł": "l", "Ł": "l", "ø": "o", "Ø": "o", "đ": "d", "Đ": "d", "æ": "ae", "œ": "oe"}
-)
+_LETTERS_WITH_STROKES = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe"})
 
 
 @lru_cache(maxsize=65_536)
@@ -134,7 +132,7 @@ def name_of(text: str) -> str:
 
     The accents of Latin and Greek letters are folded, too: ``the Montréal`` is ``montreal``.
     """
-    folded = _ACCENTS.sub("", unicodedata.normalize("NFD", text.translate(_LETTERS_WITH_STROKES).casefold()))
+    folded = _ACCENTS.sub("", unicodedata.normalize("NFD", text.casefold().translate(_LETTERS_WITH_STROKES)))
     words = _NO_NAME.sub(" ", unicodedata.normalize("NFC", folded)).split()
     return " ".join([word for word in words if word not in ("a", "an", "the")] or words)
 

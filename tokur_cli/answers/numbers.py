@@ -113,8 +113,6 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 _VALUES = {name: n for n, name in enumerate(_SMALL)} | {name: 10 * n for n, name in enumerate(_TENS, 2)}
 _LARGE = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _FRACTIONS = "half|thirds?|quarters?|fourths|fifths?"
-_NUMBER_WORDS = frozenset((*_VALUES, *_LARGE))
-"""Words that make another number of the one in front of them: "one thousand two hundred"."""
 
 _UNDER_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_SMALL[1:10])})\b)?|(?:{'|'.join(_SMALL[::-1])})\b)"
 _SCALES = rf"[ -](?:{'|'.join(_LARGE)})\b"
@@ -152,7 +150,7 @@ def _is_mere_words(text: str) -> bool:
     "5 x", "6abc", "2 pi" and "3 or more" are expressions: a word is long and behind a blank.
     """
     words = text.lower().replace("^", " ").split()
-    if not _WORDS.fullmatch(text) or not _NUMBER_WORDS.union(_NO_WORDS).isdisjoint(words):
+    if not _WORDS.fullmatch(text) or not _NO_WORDS.union(_VALUES, _LARGE).isdisjoint(words):
         return False
     return not words[0][0].isascii() or (text[0] == " " and len(words[0]) >= 3)
 
