@@ -164,9 +164,8 @@ def _without_working(text: str) -> str:
 
 def _is_arithmetic(text: str) -> bool:
     """Return whether a side of an equation holds numbers and no variables."""
-    number = read_number(text.strip())
-    if number is not None:
-        return not number.name
+    if read_number(text.strip()):
+        return True
     rest = _ARITHMETIC_COMMAND.sub("", text)
     return any(digit in rest for digit in "0123456789") and not re.search(f"[{LETTER}]", rest)
 

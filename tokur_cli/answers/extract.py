@@ -68,7 +68,7 @@ _CALLED_CORRECT = re.compile(
     r"|\)?\s+it is\b"
 )
 _CLAUSE = re.compile(r"(?i),?\s+(?=(?:but|so|therefore|hence)\b)|;\s")
-_VERDICT = "|".join(sorted(map(re.escape, YES | NO), key=len, reverse=True))
+_VERDICT = "|".join(sorted(map(re.escape, [*YES, *NO]), key=len, reverse=True))
 _OPENING = re.compile(
     rf"\A[\s*_#\"'>]*(?P<word>{_VERDICT})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this"
     rf"|that|we|you|i)\b)",

@@ -93,13 +93,11 @@ _POWER = re.compile(r"\s?\^\s?\{?\s?([23])(?!\d)\s?\}?")
 _RATE = re.compile(r"\s?/\s?[A-Za-z]|\sper\b")
 _WORDS = re.compile(rf"(?:\s*[{LETTER}][{LETTER}'./&-]*(?:\s?\^\s?\{{?\s?\d\s?\}}?)?(?![\d{LETTER}])){{1,6}}\s*")
 MARKED_TEXT = re.compile(r"\\text\{([^{}]*)\}")
-_NO_WORDS = frozenset(
-    (
-        "sin cos tan sec csc cot log ln exp mod modulo and or over plus minus times divided pi sqrt infinity not to is "
-        "if arcsin arccos arctan sinh cosh tanh det dim max gcd lcm than squared cubed factorial raised choose "
-        "oder ou или 或 或者 または 또는 أو या หรือ half third thirds quarter quarters fourths fifth fifths"
-    ).split()
-)
+_NO_WORDS = (
+    "sin cos tan sec csc cot log ln exp mod modulo and or over plus minus times divided pi sqrt infinity not to is "
+    "if arcsin arccos arctan sinh cosh tanh det dim max gcd lcm than squared cubed factorial raised choose "
+    "oder ou или 或 或者 または 또는 أو या หรือ half third thirds quarter quarters fourths fifth fifths"
+).split()
 _LETTER_SCALES = {"K": "thousand", "M": "million", "B": "billion"}
 SYMBOLS = re.compile(
     r"(?:\s?(?:π|\\pi(?![A-Za-z])|pi\b|√|\\?sqrt)(?:\{[^{}]*\}|\([^()]*\)|\s?\d+)?|\^(?:\{[^{}]*\}|-?[\w]+)"
@@ -150,7 +148,7 @@ def _is_mere_words(text: str) -> bool:
     "5 x", "6abc", "2 pi" and "3 or more" are expressions: a word is long and behind a blank.
     """
     words = text.lower().replace("^", " ").split()
-    if not _WORDS.fullmatch(text) or not _NO_WORDS.union(_VALUES, _LARGE).isdisjoint(words):
+    if not _WORDS.fullmatch(text) or not {*_NO_WORDS, *_VALUES, *_LARGE}.isdisjoint(words):
         return False
     return not words[0][0].isascii() or (text[0] == " " and len(words[0]) >= 3)
 
