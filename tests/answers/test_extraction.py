@@ -31,6 +31,7 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         ("The answer is 18 because 3 * 6 = 18, not 20.", "18", "answer_is"),
         ("The correct answer is Evelyn.", "Evelyn", "answer_is"),
         ("The answer is B because it fits.", "B", "answer_is"),
+        ("The answers are A and C because both fit.", "A and C", "answer_is"),
         ("The answer is Marie Curie, who won 2 prizes.", "Marie Curie", "answer_is"),
         (r"The area is $\pi r^2 = \pi \cdot 6^2 = 36\pi$ square inches.", r"36\pi", "closing"),
         ("Evelyn", "Evelyn", "whole"),
@@ -60,7 +61,7 @@ def test_extract_answer_goes_by_the_documented_precedence(response, answer, rule
         ("no", ["**No.** 9 is divisible by 3."]),
         (
             "C",
-            ["I would pick option C, since A is too big.", "I think it's C because A and B are wrong.", "Not A but C"],
+            ["I pick option C over A, since A is big.", "I think it's C because A and B are wrong.", "Not A but C"],
         ),
         ("C", ["The best fit is (C).", "C. Because B is not valid", "Option C or option D? I take option C"]),
     ],
