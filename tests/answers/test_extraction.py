@@ -4,7 +4,7 @@ import pytest
 
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.equivalence import compare_cheaply
-from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_by
+from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_by, wanted_of
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,7 @@ def test_extract_answer_reads_a_sentence_in_a_tag_like_any_other():
 def test_wanted_by_tells_from_a_reference_what_a_question_wants():
     references = {"(B)": "choice", "12": "value", "x^2": "value", "Evelyn": "words", "True": "verdict", None: None}
     assert {reference: wanted_by(reference) for reference in references} == references
+    assert [*map(wanted_of, (["12", "7"], ["12", "Evelyn"], ["B", "12"]))] == ["value", None, "choice"]
 
 
 def test_reference_answer_is_the_reference_or_what_its_solution_gives():
