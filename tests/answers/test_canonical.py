@@ -9,7 +9,7 @@ from tokur_cli.answers.extract import extract_answer, reference_answer
 
 NUMBERS = {
     18: ("18", "18.", "+18.00", "$18", "$18$", r"\(18\)", r"\boxed{18}", "**18**", "(18)", "x = 18", "18 apples"),
-    -5: ("−5", "- 5", "-$5", "≈ -5", "minus 5", "negative five", "negative 5 degrees"),
+    -5: ("−5", "- 5", "-$5", "≈ -5", "&minus;5", "minus 5", "negative five", "negative 5 degrees"),
     1234567: ("1,234,567", "1 234 567", "1\u202f234\u202f567", "1.234.567", "12,34,567", "1'234'567", r"1,\!234,\!567"),
     14916: ("14{,}916",),
     Fraction("1.22"): ("1{,}22", "1.22"),
