@@ -22,7 +22,7 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         ("The answer is 4.\n\nQuestion: What is 2 + 3?\nThe answer is 5.", "4", "answer_is"),
         ("60 + 12\n#### 1,072", "1,072", "hash"),
         ("48/2 = <<48/2=24>>24 clips\nA: 72\n", "72", "answer_line"),
-        ("#### Step 2: Multiply\n6 * 3 = 18", "6 * 3 = 18", "whole"),
+        ("#### Step 2: Multiply\n(x + 1)(x + 2)", "(x + 1)(x + 2)", "whole"),
         ("The answer is 42. The answer is 43.", "43", "answer_is"),
         ("Answer: First we add 3 to 4. Then we double it to get 14.", "14", "closing"),
         ("Final Answer: The largest $n$ is 34.", "34", "answer_is"),
