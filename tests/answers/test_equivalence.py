@@ -31,7 +31,6 @@ SAME = [
     *(("50%", text) for text in ("0.5", "50", "1/2")),
     *(("$5 million", text) for text in ("500,000,000 cents", "5,000,000", "5 million")),
     *(("1/3", text) for text in ("0.333333", r"\frac13")),
-    *(("127/3 ≈ 42.33", text) for text in ("127/3", "42.33")),
     *(("2/3", text) for text in ("0.666667", "0.666666")),
     *((r"\emptyset", text) for text in ("No solution", r"\{\}", r"\text{no real solutions}")),
     *((r"\mathbb{R}", text) for text in (r"\text{all real numbers}", r"(-\infty, \infty)", "all real values of x")),
@@ -46,7 +45,7 @@ DIFFERENT = [
     *(("5", text) for text in ("5 million", "-5")),
     *(("1/3", text) for text in ("0.33333", "-0.333333", "10:30")),
     *(("5 cm", text) for text in ("5 kg", "5 m", r"5\text{ cm}^2")),
-    *(("2/3", "0.666668"), ("127/3 ≈ 42.33", "42"), ("x = 5", "y = 5"), ("52_8", "52_9"), ("2.5", "$2.5M")),
+    *(("2/3", "0.666668"), ("x = 5", "y = 5"), ("52_8", "52_9"), ("2.5", "$2.5M")),
     *(("122", "1{,}22"), ("0.0000002", "0.0000001"), (r"120^\circ", r"120\text{ radians}"), ("(C)", "D")),
     (r"\emptyset", "0"),
     *((r"\mathbb{R}", "all integers"), ("3:30 am", "3:30 pm"), ("2016", "2024-03-05"), ("even", "x^2+1")),
@@ -67,7 +66,7 @@ SAME_EXPRESSIONS = [
     *(("-2 \\le x \\le 7", r"x \in [-2,7]"), ("(p,q)=(3,2)", "(3,2)"), ("6-5i", "6 - 5 i"), ("3+2i", "z = 2 i + 3")),
     *((r"\{i, -i\}", r"\{-i, i\}"), ("x+iy", "x + i y"), ("a+bi", "b i + a"), (r"\pm i", "i, -i"), ("i", r"\sqrt{-1}")),
     *((r"4\sqrt3\text{ cm}", r"\sqrt{48}\text{ centimeters}"), (r"\sqrt{2}", "1.414214"), ("2^{-1}", "0.5")),
-    *((r"(2,\infty)", r"(\frac{4}{2},+\infty)"), (r"-\infty", r"x = -\infty")),
+    *((r"(2,\infty)", r"(\frac{4}{2},+\infty)"), (r"-\infty", r"x = -\infty"), ("127/3", "127/3 ≈ 42.33")),
     (r"\begin{pmatrix}1 & 2 \\3 & 4\end{pmatrix}", r"\left[\begin{array}{cc}1 & 2 \\ 3 & 4\end{array}\right]"),
 ]
 DIFFERENT_EXPRESSIONS = [
@@ -175,7 +174,7 @@ def test_workers_do_not_outlive_a_killed_parent():
     [
         [["1/2", "0.5", r"\frac{1}{2}", "50%", "$0.50"], ["1"]],
         [["50%", "50", "50.0"], ["51"]],
-        [["0.333333", "1/3"], ["0.3333"], ["127/3", "127/3 ≈ 42.33"]],
+        [["0.333333", "1/3"], ["0.3333"]],
         [["1 hour", "60 minutes", "60"], ["3600"]],
         [["four", "4", "4 m"], ["5 cm"], ["5 m"]],
         [[r"\emptyset", "no solution"], ["0"], ["even", "Even"], ["B", "b", "(B)"], ["yes", "はい"]],
@@ -190,7 +189,7 @@ def test_answer_classes_of_numbers_and_words_need_no_worker(no_workers, groups):
 @pytest.mark.parametrize(
     "groups",
     [
-        [["5", "2+3", r"\sqrt{25}", "2+3=5", "x = 10/2 = 5"], ["6"]],
+        [["5", "2+3", r"\sqrt{25}", "2+3=5", "x = 10/2 = 5"], ["127/3", "127/3 ≈ 42.33"]],
         [[r"\sqrt{2}/2", r"\frac{1}{\sqrt{2}}"], [r"-\sqrt{2}/2"], [r"10^{-9}\sqrt{2}"], ["1+x", "x+1"]],
         [["2^{100}"], ["2^{100}+1"], ["1267650600228229401496703205376.5"]],
         [["x<2", "2>x"], ["x<3"], ["2i", "2 i", "(1+i)^2"], ["-1", "i^2"]],

@@ -4,7 +4,7 @@ import pytest
 
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.equivalence import compare_cheaply
-from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_by
+from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_by, wanted_of
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         ("The answer is 4.\n\nQuestion: What is 2 + 3?\nThe answer is 5.", "4", "answer_is"),
         ("60 + 12\n#### 1,072", "1,072", "hash"),
         ("48/2 = <<48/2=24>>24 clips\nA: 72\n", "72", "answer_line"),
-        ("#### Step 2: Multiply\n6 * 3 = 18", "6 * 3 = 18", "whole"),
+        ("#### Step 2: Multiply\n(x + 1)(x + 2)", "(x + 1)(x + 2)", "whole"),
         ("The answer is 42. The answer is 43.", "43", "answer_is"),
         ("Answer: First we add 3 to 4. Then we double it to get 14.", "14", "closing"),
         ("Final Answer: The largest $n$ is 34.", "34", "answer_is"),
@@ -31,6 +31,7 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         ("The answer is 18 because 3 * 6 = 18, not 20.", "18", "answer_is"),
         ("The correct answer is Evelyn.", "Evelyn", "answer_is"),
         ("The answer is B because it fits.", "B", "answer_is"),
+        ("The answers are A and C because both fit.", "A and C", "answer_is"),
         ("The answer is Marie Curie, who won 2 prizes.", "Marie Curie", "answer_is"),
         (r"The area is $\pi r^2 = \pi \cdot 6^2 = 36\pi$ square inches.", r"36\pi", "closing"),
         ("Evelyn", "Evelyn", "whole"),
@@ -60,7 +61,7 @@ def test_extract_answer_goes_by_the_documented_precedence(response, answer, rule
         ("no", ["**No.** 9 is divisible by 3."]),
         (
             "C",
-            ["I would pick option C, since A is too big.", "I think it's C because A and B are wrong.", "Not A but C"],
+            ["I pick option C over A, since A is big.", "I think it's C because A and B are wrong.", "Not A but C"],
         ),
         ("C", ["The best fit is (C).", "C. Because B is not valid", "Option C or option D? I take option C"]),
     ],
@@ -111,6 +112,7 @@ def test_extract_answer_reads_a_sentence_in_a_tag_like_any_other():
 def test_wanted_by_tells_from_a_reference_what_a_question_wants():
     references = {"(B)": "choice", "12": "value", "x^2": "value", "Evelyn": "words", "True": "verdict", None: None}
     assert {reference: wanted_by(reference) for reference in references} == references
+    assert [*map(wanted_of, (["12", "7"], ["12", "Evelyn"], ["B", "12"]))] == ["value", None, "choice"]
 
 
 def test_reference_answer_is_the_reference_or_what_its_solution_gives():

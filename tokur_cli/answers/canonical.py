@@ -77,7 +77,6 @@ _SPELLINGS = (
 )
 """What LaTeX writes in several ways, and the one that stays; words that it sets as text are marked ``\\text{…}``."""
 
-_NAMED = re.compile(r"(?:\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([^()=]*\))?\s*")
 _ARITHMETIC_COMMAND = re.compile(
     r"\\(?:frac|sqrt|times|cdot|div|binom|pi|circ|sin|cos|tan|log|ln|approx)(?![A-Za-z])"
     r"|\\text\{[^{}]*\}|(?<=\d)\s*x\s*(?=\d)"
@@ -96,9 +95,7 @@ _TIME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}:\d\d|\d{1,2}(?::\d\d)
 
 _ACCENTS = re.compile("(?<=[A-Za-z\u0370-\u03ff])[\u0300-\u036f]+")
 _NO_NAME = re.compile(r"[^\w\s]|_")
-_LETTERS_WITH_STROKES = str.maketrans(
-    {"ł": "l", "Ł": "l", "ø": "o", "Ø": "o", "đ": "d", "Đ": "d", "æ": "ae", "œ": "oe"}
-)
+_LETTERS_WITH_STROKES = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe"})
 
 
 @lru_cache(maxsize=65_536)
@@ -135,7 +132,7 @@ def name_of(text: str) -> str:
 
     The accents of Latin and Greek letters are folded, too: ``the Montréal`` is ``montreal``.
     """
-    folded = _ACCENTS.sub("", unicodedata.normalize("NFD", text.translate(_LETTERS_WITH_STROKES).casefold()))
+    folded = _ACCENTS.sub("", unicodedata.normalize("NFD", text.casefold().translate(_LETTERS_WITH_STROKES)))
     words = _NO_NAME.sub(" ", unicodedata.normalize("NFC", folded)).split()
     return " ".join([word for word in words if word not in ("a", "an", "the")] or words)
 
@@ -162,21 +159,20 @@ def _without_working(text: str) -> str:
     result = inner[-1].strip()
     if not first or _is_arithmetic(first):
         return result
-    return f"{first}= {result}" if _NAMED.fullmatch(first) else text
+    return f"{first}= {result}"
 
 
 def _is_arithmetic(text: str) -> bool:
     """Return whether a side of an equation holds numbers and no variables."""
-    number = read_number(text.strip())
-    if number is not None:
-        return not number.name
+    if read_number(text.strip()):
+        return True
     rest = _ARITHMETIC_COMMAND.sub("", text)
     return any(digit in rest for digit in "0123456789") and not re.search(f"[{LETTER}]", rest)
 
 
 def _strip(text: str) -> str:
-    """Drop blanks, Markdown emphasis, quotes and closing punctuation around an answer."""
-    text = text.strip(" \t\r\n*`\"'")
+    """Drop blanks, Markdown emphasis, quotes, a leading ≈ and closing punctuation around an answer."""
+    text = text.strip(" \t\r\n*`\"'").lstrip("≈ ")
     if text.endswith((".", ",", ";", ":")):  # not "!", which may be a factorial
         # "\," at the end loses its second half with the punctuation, so the backslash goes too.
         text = text.rstrip(".,;: \t\r\n\\").rstrip("*`\"'")

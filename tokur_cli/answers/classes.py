@@ -5,8 +5,8 @@ does not depend on the order of the answers, plainest forms first:
 
 1. letters, by text; what stands beside one is another way to write it (``(C) 17``, ``C`` and ``17`` are one);
 2. plain numbers, by exact value; a long decimal joins the value that it rounds (``0.333333`` joins 1/3);
-3. scaled numbers (``50%``, ``5 million``) and exact ones with a rounding (``127/3 ≈ 42.33``) join the class of their
-   exact value, else of the number in front of the per cent sign or of the rounding;
+3. scaled numbers (``50%``, ``5 million``) join the class of their exact value, else of the number in front of the per
+   cent sign;
 4. numbers with a unit join the plain class of the same number, else those with the same quantity (``1 hour``,
    ``60 minutes``): the answers to one question share the unit that it asks for;
 5. words, by text;
@@ -84,7 +84,7 @@ def _plainness(form: Canonical, plain: set[Hashable]) -> tuple[int, int, int, bo
     if number is not None and number.unit:
         qualified = 4 if plain.isdisjoint(readings(number)) else 3
     elif number is not None:
-        qualified = 2 if number.scale != 1 or number.rounded is not None else 1 if number.name else 0
+        qualified = 2 if number.scale != 1 else 1 if number.name else 0
     long_places = number.places if number and number.places >= MIN_PLACES else 0
     # A pair in brackets comes before a bare list: "1, 2" equals both (1, 2) and (2, 1), which are not equal.
     bare = not form.text.startswith(("(", "["))

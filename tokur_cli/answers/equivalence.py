@@ -6,7 +6,6 @@ Numbers are compared exactly, as rationals. Beyond that:
   (``0.333333`` is 1/3, ``0.3333`` is not).
 - ``50%`` equals 1/2 and, because people leave the sign out when the question asks for percent, 50. Two percentages, and
   two plain numbers, must be equal as they are; so must ``5 million``, which is 5,000,000 and not 5.
-- ``127/3 ≈ 42.33`` equals 127/3 and 42.33.
 - Two units that we know must be of one dimension and are converted (``1 hour`` is ``60 minutes``); a unit on one side
   alone is not compared. Two names must agree (``x = 5`` is not ``y = 5``); a name on one side alone is not compared.
 
@@ -101,10 +100,9 @@ def readings(number: Number, *, with_unit: bool = False, may_lack_sign: bool = T
         with_unit: whether its unit counts.
         may_lack_sign: whether its per cent sign may be left out.
     """
-    written = [number.value] if number.rounded is None else [number.value, number.rounded]
     scales = [number.scale, Fraction(1)] if may_lack_sign and number.scale == Fraction(1, 100) else [number.scale]
     factor = number.unit.factor if number.unit and with_unit else 1
-    return [value * scale * factor for scale in scales for value in written]
+    return [number.value * scale * factor for scale in scales]
 
 
 def _last_decimal(number: Number) -> Fraction:

@@ -68,7 +68,7 @@ _CALLED_CORRECT = re.compile(
     r"|\)?\s+it is\b"
 )
 _CLAUSE = re.compile(r"(?i),?\s+(?=(?:but|so|therefore|hence)\b)|;\s")
-_VERDICT = "|".join(sorted(map(re.escape, YES | NO), key=len, reverse=True))
+_VERDICT = "|".join(sorted(map(re.escape, [*YES, *NO]), key=len, reverse=True))
 _OPENING = re.compile(
     rf"\A[\s*_#\"'>]*(?P<word>{_VERDICT})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this"
     rf"|that|we|you|i)\b)",
@@ -98,14 +98,14 @@ def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
     if boxed:
         return _boxed(text, boxed, end, wanted)
     marked = _marked_up(text, wanted) or _after_marker(text, wanted)
-    if marked and marked is not _UNREADABLE:
+    if marked and marked.text:
         return marked
     if wanted == "choice" and (letter := _chosen_letter(text)):
         return Extraction(letter, "choice")
     verdict = _opening_verdict(text)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict and wanted != "value" else None
-    if marked is _UNREADABLE or sentences.UNDECIDED.match(text):
+    if marked or sentences.UNDECIDED.match(text):
         return None
     return _unmarked(text, wanted)
 
@@ -181,12 +181,8 @@ def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
     return None
 
 
-_UNREADABLE = Extraction("", "answer_is")
-"""Stands for a marker that announces an answer which cannot be read."""
-
-
 def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
-    """Return what follows the last marker, ``_UNREADABLE`` where that cannot be read; None where a solution follows."""
+    """Return what follows the last marker, without a text where that cannot be read; None where a solution follows."""
     letters = wanted == "choice"
     for marker, language in reversed(markers(text)):
         start, end = marker.span()
@@ -200,7 +196,8 @@ def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
         is_short = sentences.word_count(first_line(following)) <= 12 and sentences.is_answer_alone(answer)
         if marker[0].rstrip(" ")[-1] in ":\n" and not (is_read and (is_short or canonical(answer).kind == "choice")):
             return None
-        return _corrected(following[behind:], Extraction(answer, "answer_is"), letters) if is_read else _UNREADABLE
+        found = Extraction(answer if is_read else "", "answer_is")
+        return _corrected(following[behind:], found, letters) if is_read else found
     return None
 
 

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import re
 
-YES = frozenset(
-    (
-        "yes true yeah yep yup ja jawohl richtig wahr oui vrai sí si cierto verdadero verdadera sim verdadeiro "
-        "verdadeira sì vero vera да верно правда так tak prawda jo waar evet doğru はい ええ 正しい 네 예 맞습니다 참 "
-        "是 是的 对 對 对的 對的 正确 正確 نعم صحيح हाँ हां जी सही ใช่ ถูกต้อง có vâng đúng ya benar כן נכון ναι igen "
-        "ano"
-    ).split()
-)
-NO = frozenset(
-    (
-        "no false nope nein falsch non faux não falso falsa нет неверно неправда ні nie fałsz nee onwaar nej hayır "
-        "yanlış いいえ いえ 아니요 아니오 아닙니다 거짓 不 不是 不对 不對 否 错 錯 错误 錯誤 لا خطأ नहीं गलत ไม่ "
-        "ไม่ใช่ ผิด không sai tidak bukan salah לא όχι nem ne"
-    ).split()
-)
+YES = (
+    "yes true yeah yep yup ja jawohl richtig wahr oui vrai sí si cierto verdadero verdadera sim verdadeiro "
+    "verdadeira sì vero vera да верно правда так tak prawda jo waar evet doğru はい ええ 正しい 네 예 맞습니다 참 "
+    "是 是的 对 對 对的 對的 正确 正確 نعم صحيح हाँ हां जी सही ใช่ ถูกต้อง có vâng đúng ya benar כן נכון ναι igen "
+    "ano"
+).split()
+NO = (
+    "no false nope nein falsch non faux não falso falsa нет неверно неправда ні nie fałsz nee onwaar nej hayır "
+    "yanlış いいえ いえ 아니요 아니오 아닙니다 거짓 不 不是 不对 不對 否 错 錯 错误 錯誤 لا خطأ नहीं गलत ไม่ "
+    "ไม่ใช่ ผิด không sai tidak bukan salah לא όχι nem ne"
+).split()
 """The words, in small letters, by which a text says yes or true, no or false."""
 
-_LONGEST_LINE = 2_000
-
-_BOX = re.compile(r"\\{1,2}(?:boxed|fbox)(?![A-Za-z])")
 _FILLED = re.compile(r"[A-Za-z0-9]|[^\x00-\x7f]")
 """What a box has that is no mere placeholder, such as a question mark."""
 
@@ -46,15 +39,14 @@ TEXT_GROUP = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}
 
 def first_line(text: str) -> str:
     """Return the first line of a text that is not blank."""
-    return text[:_LONGEST_LINE].strip().partition("\n")[0].strip()
+    return text.strip().partition("\n")[0].strip()
 
 
 def boxes(text: str) -> tuple[str, int]:
     """Return what the last balanced box, or list of boxes, holds, and where it ends; nothing where there is none."""
-    first = _BOX.search(text)
     opened: list[tuple[int, int]] = []  # of each open brace: where its box begins, or -1 for others; and its inside
     spans: list[tuple[int, int, int]] = []  # (start, first character inside, closing brace)
-    for token in _BRACE.finditer(text, first.start() if first else len(text)):
+    for token in _BRACE.finditer(text):
         if token[0] == "}" and opened:
             start, inside = opened.pop()
             has_inner = bool(spans) and spans[-1][0] > start  # which is kept in its place

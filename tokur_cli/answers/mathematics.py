@@ -148,8 +148,6 @@ def fingerprint(latex: str) -> str | None:
     try:
         expression = _without_name(_parse(latex)[0])
         values = sorted(map(_digits, _values(expression)))
-    except MemoryError:
-        raise
     except ValueError:
         return "relation"
     except Exception:  # sympy raises anything at all on expressions that make no sense, such as 1/0 < x

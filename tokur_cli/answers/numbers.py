@@ -5,7 +5,7 @@ r"""One grammar of numbers: sign, digits or words, scale, unit; ``read_number`` 
   is a thousand: the sign stands behind where dots stand between thousands; ``€1.000`` is one.
 - ``minus 5`` and ``negative 5`` are −5, ``42nd`` and ``forty-two`` are 42, ``$2.5M`` is 2.5 million.
 - ``1 1/2`` and ``1\frac{1}{2}`` are 3/2; ``3.2e5``, ``3.2 \times 10^{5}`` and ``0.1\overline{6}`` are exact, too.
-- ``127/3 ≈ 42.33`` is 127/3 with the rounding beside it. ``3 hours and 30 minutes`` are two amounts.
+- ``3 hours and 30 minutes`` are two amounts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ class Number:
         unit: what follows it, when it is a unit that we know.
         name: the variable of ``x = 5`` or the base of ``52_8``, otherwise empty.
         places: decimals written after the point; 0 for integers and fractions.
-        rounded: the decimal written beside an exact value, 42.33 in ``127/3 ≈ 42.33``; None where there is none.
     """
 
     value: Fraction
@@ -35,7 +34,6 @@ class Number:
     unit: Unit | None = None
     name: str = ""
     places: int = 0
-    rounded: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +93,12 @@ _POWER = re.compile(r"\s?\^\s?\{?\s?([23])(?!\d)\s?\}?")
 _RATE = re.compile(r"\s?/\s?[A-Za-z]|\sper\b")
 _WORDS = re.compile(rf"(?:\s*[{LETTER}][{LETTER}'./&-]*(?:\s?\^\s?\{{?\s?\d\s?\}}?)?(?![\d{LETTER}])){{1,6}}\s*")
 MARKED_TEXT = re.compile(r"\\text\{([^{}]*)\}")
-_NO_WORDS = frozenset(
-    (
-        "sin cos tan sec csc cot log ln exp mod modulo and or over plus minus times divided pi sqrt infinity not to is "
-        "if arcsin arccos arctan sinh cosh tanh det dim max gcd lcm than squared cubed factorial raised choose "
-        "oder ou или 或 或者 または 또는 أو या หรือ half third thirds quarter quarters fourths fifth fifths"
-    ).split()
-)
+_NO_WORDS = (
+    "sin cos tan sec csc cot log ln exp mod modulo and or over plus minus times divided pi sqrt infinity not to is "
+    "if arcsin arccos arctan sinh cosh tanh det dim max gcd lcm than squared cubed factorial raised choose "
+    "oder ou или 或 或者 または 또는 أو या หรือ half third thirds quarter quarters fourths fifth fifths"
+).split()
 _LETTER_SCALES = {"K": "thousand", "M": "million", "B": "billion"}
-_APPROXIMATELY = re.compile(r"\s*(?:≈|≃|≅|~=|\\approx|\\simeq)\s*")
 SYMBOLS = re.compile(
     r"(?:\s?(?:π|\\pi(?![A-Za-z])|pi\b|√|\\?sqrt)(?:\{[^{}]*\}|\([^()]*\)|\s?\d+)?|\^(?:\{[^{}]*\}|-?[\w]+)"
     r"|(?!x\s(?:more|less|as|the|faster|slower|larger|bigger))[A-Za-z](?![A-Za-z']))+"
@@ -116,8 +111,6 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 _VALUES = {name: n for n, name in enumerate(_SMALL)} | {name: 10 * n for n, name in enumerate(_TENS, 2)}
 _LARGE = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _FRACTIONS = "half|thirds?|quarters?|fourths|fifths?"
-_NUMBER_WORDS = frozenset((*_VALUES, *_LARGE))
-"""Words that make another number of the one in front of them: "one thousand two hundred"."""
 
 _UNDER_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_SMALL[1:10])})\b)?|(?:{'|'.join(_SMALL[::-1])})\b)"
 _SCALES = rf"[ -](?:{'|'.join(_LARGE)})\b"
@@ -134,13 +127,6 @@ def read_number(text: str) -> Number | None:
     Args:
         text: in plain writing, with decimal points where the language around it has a decimal comma.
     """
-    exact, *roundings = _APPROXIMATELY.split(text, maxsplit=2)
-    if roundings:
-        rounding = read_number(roundings[-1])
-        found = read_number(exact) if exact.strip() else None
-        if found is None or rounding is None:
-            return None if exact.strip() else rounding
-        return replace(found, rounded=rounding.value, scale=rounding.scale, unit=found.unit or rounding.unit)
     if text[:1] + text[-1:] in ("()", "{}"):
         return read_number(text[1:-1].strip())
     shown = with_digits(" ".join(MARKED_TEXT.sub(r" \1 ", text).split()), ones=True)
@@ -162,7 +148,7 @@ def _is_mere_words(text: str) -> bool:
     "5 x", "6abc", "2 pi" and "3 or more" are expressions: a word is long and behind a blank.
     """
     words = text.lower().replace("^", " ").split()
-    if not _WORDS.fullmatch(text) or not _NUMBER_WORDS.union(_NO_WORDS).isdisjoint(words):
+    if not _WORDS.fullmatch(text) or not {*_NO_WORDS, *_VALUES, *_LARGE}.isdisjoint(words):
         return False
     return not words[0][0].isascii() or (text[0] == " " and len(words[0]) >= 3)
 

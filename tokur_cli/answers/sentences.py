@@ -22,12 +22,15 @@ SENTENCE_END = re.compile(
 )
 """Where a sentence ends, in plain writing."""
 
-MATH = re.compile(
-    r"\$\$([^$]{1,1500})\$\$|\\\[(.{1,1500}?)\\\]|\\\((.{1,1500}?)\\\)"
+_MATH = (
+    r"(?:\$\$([^$]{1,1500})\$\$|\\\[(.{1,1500}?)\\\]|\\\((.{1,1500}?)\\\)"
     # "$12 + $4" and "$12 = $ 12" are money.
-    r"|(?<![\\$\d])\$(?!\$)([^$\n]{1,300})(?<!\\)(?<![-+*/=])(?<![-+*/=]\s)\$(?!\d)",
-    re.DOTALL,
+    r"|(?<![\\$\d])\$(?!\$)([^$\n]{1,300})(?<!\\)(?<![-+*/=])(?<![-+*/=]\s)\$(?!\d))"
 )
+MATH = re.compile(_MATH, re.DOTALL)
+_LIST = re.compile(rf"{_MATH}(?:\s*(?:,?\s*(?:and|or)|,)\s*{_MATH})*", re.DOTALL)
+"""A formula, with the formulas that ``and``, ``or`` or a comma join to it."""
+
 CORRECTION = re.compile(
     r"(?i)(?:\b(?:wait|hold on|no,|no(?=\W+wait)|oops|i mean|i meant|sorry|scratch that|correction|edit(?=:)|actually"
     r"|let me (?:re|check|correct)|on second thou?ght|i made a mistake|hmm)(?![^\W_])|等等|不对|不對)"
@@ -89,7 +92,6 @@ _SOLVED = re.compile(
 
 _NAME = re.compile(r"([A-Z][^\d,]*), ")
 _PREDICATE = re.compile(r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?)\s+(?:only |just )?\Z")
-_JOINT = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
 _MORE_BEHIND = re.compile(
     r"\s?(?:[-–—~]|から|至|到|或|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)|,? (?:and )?\d+ ?(?:min|sec|cent|inch|[ms]\b)"
     r"|(?i:\s(?:to|bis|a|à|до|or|oder|o|ou|или|of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
@@ -173,9 +175,8 @@ def stated(following: str, language: Language, worked: str, lead: str, *, letter
         return None
     rest = _LEADING_MARKS.sub("", following, count=1)
     start = len(following) - len(rest)
-    if math := MATH.match(rest):
-        formula = _whole_formula(rest, math)
-        return (formula, start + len(formula)) if "boxed{}" not in formula else None
+    if math := _LIST.match(rest):
+        return (math[0], start + math.end()) if "boxed{}" not in math[0] else None
     end = SENTENCE_END.search(rest)
     sentence = (rest[: end.start()] if end else rest).rstrip(" *_")
     if (end is None and is_cut_off(sentence)) or (end and end[0].startswith("?")):
@@ -330,22 +331,12 @@ def _readings(sentence: str) -> list[Amount]:
     for math in MATH.finditer(sentence) if MATH.search(sentence) else _PAIR.finditer(sentence):
         if formulas and math.start() < formulas[-1].end:
             continue  # joined to the one before
-        content = math[math.lastindex or 0]
-        end = math.end()
-        if re.search(r"\d|\\[a-z]", content) and not is_prose(content):
-            formula = _whole_formula(sentence, math)
-            end = math.start() + len(formula)
-            formulas.append(Amount(math.start(), end, formula, canonical(formula).number))
-        outside = outside[: math.start()] + " " * (end - math.start()) + outside[end:]
+        whole = math
+        if re.search(r"\d|\\[a-z]", math[0]) and not is_prose(math[0]):
+            whole = _LIST.match(sentence, math.start()) or math
+            formulas.append(Amount(*whole.span(), whole[0], canonical(whole[0]).number))
+        outside = outside[: whole.start()] + " " * len(whole[0]) + outside[whole.end() :]
     return sorted([*amounts(outside), *formulas], key=lambda amount: amount.start)
-
-
-def _whole_formula(text: str, math: re.Match[str]) -> str:
-    """Return a formula, with the formulas that ``and``, ``or`` or a comma join to it."""
-    end = math.end()
-    while (joined := _JOINT.match(text, end)) and (following := MATH.match(text, joined.end())):
-        end = following.end()
-    return text[math.start() : end]
 
 
 def _worked_out(text: str) -> Fraction | str | None:

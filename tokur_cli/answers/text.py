@@ -13,12 +13,10 @@ import re
 import unicodedata
 from html import unescape
 
+_NAME = "(?:seed:|mm:|longcat_)?(?i:think(?:ing)?|thoughts?|reasoning|redacted_thinking)"
 _REASONING: tuple[tuple[str, str], ...] = (
     # DeepSeek-R1, Qwen, EXAONE, GLM, Seed-OSS, MiniMax, LongCat and all that is prompted for such tags
-    (
-        r"<(?:seed:|mm:|longcat_)?(?i:think(?:ing)?|thoughts?|reasoning|redacted_thinking)>",
-        r"</(?:seed:|mm:|longcat_)?(?i:think(?:ing)?|thoughts?|reasoning|redacted_thinking)>",
-    ),
+    (f"<{_NAME}>", f"</{_NAME}>"),
     (r"\[THINK\]", r"\[/THINK\]"),  # Magistral
     (r"◁think▷", r"◁/think▷"),  # Kimi
     (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),  # OpenThoughts, Sky-T1
@@ -39,9 +37,9 @@ _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufe0f
 """Characters that take no space, and pictures."""
 
 _COMPATIBLE = re.compile(
-    "[\u00a0\u1680\u2000-\u200a\u2026\u202f\u205f\u2080-\u2089\u3000\ufe50-\ufe6b\uff01-\uff5e\uffe5]"
+    "[\u00a0\u1680\u2000-\u200a\u2026\u202f\u205f²³¹⁰⁴-⁻\u2080-\u2089\u3000\ufe50-\ufe6b\uff01-\uff5e\uffe5]"
 )
-"""Spaces, subscripts and full-width characters, for which Unicode knows a plain one."""
+"""Spaces, superscripts, subscripts and full-width characters, for which Unicode knows a plain one."""
 
 _PUNCTUATION = str.maketrans(
     {
@@ -98,20 +96,15 @@ def plain(text: str) -> str:
     """
     text = _ENTITY.sub(lambda match: unescape(match[0]), text)
     if not text.isascii():
-        text = _SUPERSCRIPTS.sub(_power, unicodedata.normalize("NFC", text))
+        text = unicodedata.normalize("NFC", text)
+        text = _SUPERSCRIPTS.sub(lambda raised: f"^{raised[0]}" if len(raised[0]) == 1 else f"^{{{raised[0]}}}", text)
         text = _COMPATIBLE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
         text = _UNSEEN.sub("", text).translate(_PUNCTUATION)
         text = _DIGIT.sub(lambda digit: str(int(digit[0])), text)
     if "<" in text:
         text = _CALCULATOR.sub("", _AROUND_ANSWER.sub("", text))
         text = _RAISED.sub(r"^{\1}", _BREAK.sub("\n", _TAG.sub("", text)))
-    if "`" in text:
-        text = _CODE.sub(r"\1", text)
+    text = _CODE.sub(r"\1", text)
     if "**" in text or "__" in text:
         text = _EMPHASIS.sub(lambda match: match[1] or match[2], text)
     return text
-
-
-def _power(superscripts: re.Match[str]) -> str:
-    exponent = unicodedata.normalize("NFKC", superscripts[0]).replace("−", "-")
-    return f"^{exponent}" if len(exponent) == 1 else f"^{{{exponent}}}"

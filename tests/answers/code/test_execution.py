@@ -49,7 +49,7 @@ def test_passes_published_solutions_in_every_dress(row):
 @pytest.mark.usefixtures("short")
 def test_passes_takes_a_completion_that_lost_its_indentation_and_the_last_block():
     blocks = "```python\ndef double(x): return 3\n```\nBetter:\n```py\ndef double(x): return x + x\n```\n```\n4\n```"
-    for response in ("return 2 * x", "y = x\n    return x + y", "y = x\nreturn x + y", blocks):
+    for response in ("print('4' * 70_000)\nreturn 2 * x", "y = x\n    return x + y", "y = x\nreturn x + y", blocks):
         assert passes(response, ROW), response
 
 
