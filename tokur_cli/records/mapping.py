@@ -10,8 +10,6 @@ from typing import Any
 
 from tokur_cli.records.record import Record
 
-_WHOLE = 2.0**53  # the largest float that may be a whole number as written
-
 
 @dataclass(frozen=True)
 class FieldMapping:
@@ -94,6 +92,6 @@ def find_value(fields: Any, path: str, kind: type = object) -> Any:
 
 def as_text(value: Any) -> Any:
     """Return a number or a boolean as people write it: 51.0 is ``51``, true ``true``; anything else as it is."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:  # beyond, not every whole number is one
         return str(int(value))
     return json.dumps(value) if isinstance(value, (bool, int, float)) else value

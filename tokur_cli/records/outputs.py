@@ -69,9 +69,7 @@ def check_target(path: str | None, *, force: bool, resume: bool | None = None) -
     if path is None or path == STDIN:
         return
     if path.endswith(_NO_TEXT):
-        raise UsageError(
-            f"{path}: would hold plain text: `| gzip` packs standard output, tokur heatmap --svg FILE draws"
-        )
+        raise UsageError(f"{path}: would hold plain text: `| gzip` packs it, and tokur heatmap --svg FILE draws")
     if os.path.isfile(path) and os.path.getsize(path) and not (force or resume):
         ways = "--force to replace it" if resume is None else "--resume to continue it, --force to replace it"
         raise UsageError(f"{path}: has something in it: give {ways}, or another name")

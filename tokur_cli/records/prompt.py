@@ -20,17 +20,8 @@ ENCRYPTED = "redacted_thinking"
 """The type of a part of a message with reasoning that cannot be read; Inspect marks such a part as redacted."""
 # Fields that mean the same in every record
 _KNOWN = (
-    "id",
-    "question",
-    "messages",
-    "prompt",
-    "response",
-    "reference",
-    "correct",
-    "quality",
-    "model",
-    "source",
-    "tokur",
+    *("id", "question", "messages", "prompt", "response", "reference"),
+    *("correct", "quality", "model", "source", "tokur"),
 )
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")  # where services put what they cut off from the text
 _MOST_PATHS = 8

@@ -19,7 +19,7 @@ from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, UsageError
-from tokur_cli.records.formats.logprobs import LoggedToken, is_token_id, logged_logprobs
+from tokur_cli.records.formats.logprobs import TOKEN_ID, LoggedToken, logged_logprobs
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import display_name
@@ -120,7 +120,7 @@ def _offsets(record: Record, response: str, tokens: Sequence[LoggedToken]) -> li
     text, wanted = b"".join(token.text for token in tokens), response.encode("utf-8")
     pieces = _pieces(response, text.decode("utf-8", "replace"), is_whole=text.startswith(wanted))
     if not pieces:
-        if all(is_token_id(token.text.decode("utf-8", "replace")) for token in tokens):
+        if all(TOKEN_ID.fullmatch(token.text.decode("utf-8", "replace")) for token in tokens):
             raise record.error("its log-probabilities name tokens by their ids: ask vLLM for them as text")
         if spans := _spans_around_replaced(response, tokens):
             return spans

@@ -13,7 +13,7 @@ from tokur_cli.records.record import Record
 
 # In a record, or in the source that keeps what its fields were: of saved answers, batches, logged calls and Inspect
 _PLACES = ("logprobs", *(f"{answer}choices.0.logprobs" for answer in ("", "response.body.", "response.", "output.")))
-_TOKEN_ID = re.compile(r"token_id:(\d+)")  # as vLLM writes tokens with return_tokens_as_token_ids
+TOKEN_ID = re.compile(r"token_id:(\d+)")  # as vLLM writes tokens with return_tokens_as_token_ids
 _ESCAPED = re.compile(r"bytes:(\\x[0-9a-f]{2})+")  # as OpenAI's completions write what is no whole character
 VERY_UNLIKELY = -9999.0
 """As a log-probability no number: the service does not say how unlikely."""
@@ -31,11 +31,6 @@ class LoggedToken(NamedTuple):
     texts: tuple[bytes, ...]  # of the likeliest
 
 
-def is_token_id(text: str) -> bool:
-    """Return whether a token is written as its id, ``token_id:64``."""
-    return _TOKEN_ID.fullmatch(text) is not None
-
-
 def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of ``tokur`` that hold a choice's exact tokens, as far as it tells them.
 
@@ -49,7 +44,7 @@ def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     tokens = [token if isinstance(token, dict) else {"token": token} for token in listed]
     if not tokens or not all(isinstance(token.get("token"), str) for token in tokens):
         return {}
-    if all(is_token_id(token["token"]) for token in tokens):
+    if all(TOKEN_ID.fullmatch(token["token"]) for token in tokens):
         return {"token_ids": [int(token["token"].partition(":")[2]) for token in tokens]}
     texts = [(text, text.decode("utf-8", "replace")) for text in map(_text_of, tokens)]
     # bytes where they are not whole characters
