@@ -18,13 +18,13 @@ THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
 """What most reasoning models write before their reasoning, and between it and the text."""
 ENCRYPTED = "redacted_thinking"
 """The type of a part of a message with reasoning that cannot be read; Inspect marks such a part as redacted."""
-# Fields that mean the same in every record
+# Fields that mean the same in every record, or tell where a row is from
 _KNOWN = (
     *("id", "question", "messages", "prompt", "response", "reference"),
     *("correct", "quality", "model", "source", "tokur"),
+    *("dataset", "split", "subject", "level", "type", "category", "difficulty", "topic", "task", "index", "seed"),
 )
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")  # where services put what they cut off from the text
-_MOST_PATHS = 8
 
 
 @dataclass(frozen=True)
@@ -156,4 +156,4 @@ def other_fields(name: str, fields: Mapping[str, Any]) -> str:
                 values += [(f"{path}.{key}", child) for key, child in value.items()]
             case str() | int() | float() | [str() | {"text": _} | {"content": _} | {"message": _}, *_]:
                 found.append(path)
-    return f"; --{name}-field names another field: {', '.join(found[:_MOST_PATHS])}" if found else ""
+    return f"; --{name}-field names another field: {', '.join(found[:8])}" if found else ""
