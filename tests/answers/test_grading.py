@@ -57,8 +57,8 @@ def test_label_of_names_the_field_that_holds_none():
         label_of(Record.parse({"judge": 3}, None, None), "judge.score")
 
 
-def test_label_rule_has_no_label_for_a_reference_that_is_none():
-    for reference in ("proof", "notfound"):
-        record = Record.parse({"response": "Clear, so the claim holds.", "reference": reference}, None, None)
-        labelled = LabelRule().label(record)
-        assert (labelled.outcome, labelled.awaits) == (Outcome.PLACEHOLDER, None)
+def test_label_rule_knows_a_reference_that_is_none_and_one_in_words():
+    none = (Outcome.PLACEHOLDER, None, False)
+    for reference, known in (("proof", none), ("notfound", none), ("Eve", (Outcome.NO_REFERENCE, "comparison", True))):
+        labelled = LabelRule().label(Record.parse({"response": "So it holds now.", "reference": reference}, None, None))
+        assert (labelled.outcome, labelled.awaits, labelled.is_unmarked) == known
