@@ -60,5 +60,5 @@ def test_label_of_names_the_field_that_holds_none():
 def test_label_rule_knows_a_reference_that_is_none_and_one_in_words():
     none = (Outcome.PLACEHOLDER, None, False)
     for reference, known in (("proof", none), ("notfound", none), ("Eve", (Outcome.NO_REFERENCE, "comparison", True))):
-        labelled = LabelRule().label(Record.parse({"response": "So it holds.", "reference": reference}, None, None))
+        labelled = LabelRule().label(Record.parse({"response": "So it holds now.", "reference": reference}, None, None))
         assert (labelled.outcome, labelled.awaits, labelled.is_unmarked) == known
