@@ -38,8 +38,11 @@ class Cell:
 
     def least_certain(self, values: Values, quantity: Quantity) -> tuple[int, float] | None:
         """Return the least certain token, the first of equals, and its value by a quantity; None if none has one."""
-        known = [(token, value) for token in self.tokens if (value := values[quantity.name][token]) is not None]
-        return known[0] if len(known) == 1 else max(known, key=lambda one: -quantity.sign * one[1], default=None)
+        of_all, first = values[quantity.name], self.tokens.start
+        if len(self.tokens) == 1:  # as nearly always
+            return None if (only := of_all[first]) is None else (first, only)
+        known = [(token, value) for token in self.tokens if (value := of_all[token]) is not None]
+        return max(known, key=lambda one: -quantity.sign * one[1], default=None)
 
     def value(self, values: Values, quantity: Quantity) -> float | None:
         """Return the value of the cell's least certain token, as scales are of single tokens; None if it has none."""

@@ -46,7 +46,8 @@ class Scale:
 
     def step(self, value: float) -> int:
         """Return the step of a value, 0 (certain) to 7 (uncertain); −1 and 8 where it is off the scale at that end."""
-        certain, value, uncertain = (-self.quantity.sign * each for each in (self.certain, value, self.uncertain))
+        turn = -self.quantity.sign  # more is less certain then
+        certain, value, uncertain = turn * self.certain, turn * value, turn * self.uncertain
         if not certain < value <= uncertain:
             return -1 if value < certain else STEPS if value > uncertain else 0
         return min(STEPS - 1, int(STEPS * ((value - certain) / (uncertain - certain))))
