@@ -241,6 +241,8 @@ def load_checked(source: Source, *kinds: str, **options: Any) -> PreTrainedModel
             countable = tensor.is_floating_point() and tensor.itemsize > 1 and not tensor.is_meta
             # A sum hides none of them, and is quick
             if countable and not tensor.sum().isfinite() and not tensor.isfinite().all():
-                raise TokurError(f"the weights of {source.name} are damaged: {name} has NaN or infinite entries")
+                raise TokurError(
+                    f"the weights of {source.name} are damaged: {name} has NaN or infinite entries; get them again"
+                )
     loaded: PreTrainedModel = model.eval().requires_grad_(False)
     return loaded

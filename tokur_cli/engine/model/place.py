@@ -108,7 +108,10 @@ def place_weights(request: ModelRequest, weights_bytes: int) -> dict[str, Any]:
     device = device_map if device_map not in SPREADING else "mps" if "mps" in free else "cpu"
     main = free.get("cpu") or max(free.values())  # a Mac's and an integrated GPU's is listed in place of it
     if device in ("cpu", "mps") and weights_bytes > main:
-        raise TokurError(f"the weights take {weights_bytes / 1e9:.1f} GB, and main memory has {main / 1e9:.1f} GB")
+        raise TokurError(
+            f"the weights take {weights_bytes / 1e9:.1f} GB, and main memory has {main / 1e9:.1f} GB: use a smaller "
+            "model, --dtype bfloat16 or another --device-map"
+        )
     return {"device_map": device}
 
 
