@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import random
 import subprocess
 import sys
 import textwrap
@@ -71,6 +72,13 @@ def test_open_input_delivers_what_comes_before_a_cut_archives_end(compress, tmp_
     with pytest.raises(TokurError, match="data is damaged or cut short: "):
         found.extend(item.get("n") for item in items)
     assert 1000 < len(found) < 2000
+    elements = [json.dumps({"n": random.Random(n).randbytes(150_000).hex()}) for n in range(12)]
+    archive = compress(f"[{','.join(elements)}]".encode())
+    (tmp_path / "in").write_bytes(archive[: len(archive) * 9 // 10])
+    items, found = read_records(str(tmp_path / "in")), []
+    with pytest.raises(TokurError, match="cut short"):
+        found.extend(json.dumps(item.fields) for item in items)
+    assert found == elements[:10]
     (tmp_path / "in").write_bytes(compress(LINES) + b"and something else")
     with pytest.raises(TokurError, match=r"in: the \w+ data is damaged or cut short: "):
         outcomes(tmp_path / "in")

@@ -21,8 +21,6 @@ _HUB, _GYM = "hf:", "gym:"
 _CSV = tuple(form + packed for form in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 _TABLES = (".parquet", ".arrow")
 _NAME = re.compile(r"(?P<path>[^:\[\]]+)(?::(?P<split>[^:\[\]]+))?(?:\[(?P<start>\d*):(?P<end>\d*)\])?")
-_LABELS = ("correct", "quality")
-_ROWS_AT_ONCE = 256
 
 
 def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[tuple[int, Any]] | None:
@@ -65,7 +63,7 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
             for cells in reader:
                 if len(cells) == len(names):
                     row: dict[str, Any] = {name: cell or None for name, cell in zip(names, cells, strict=True)}
-                    for name in _LABELS:
+                    for name in ("correct", "quality"):
                         with suppress(ValueError, AttributeError, KeyError):
                             row[name] = json.loads(row[name].lower())
                     yield line, row
@@ -115,7 +113,7 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
         if chosen not in splits:
             raise UsageError(f"{name}: name a split, such as hf:DATA:{next(iter(splits), 'train')}{there_are(splits)}")
         rows = splits[chosen].skip(start).take(max(0, end - start))
-        for batch in rows.with_format("arrow").iter(_ROWS_AT_ONCE):
+        for batch in rows.with_format("arrow").iter(batch_size=256):
             yield from batch.to_pylist()
     except TokurError:
         raise

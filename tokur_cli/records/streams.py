@@ -148,8 +148,10 @@ def elements(stream: io.BufferedReader, name: str, key: str | None = None, longe
             end = _scan(text, start)[1]
             sign = _SIGN.match(text, end)
         if sign is None:
-            size = len(text) - start
-            more = b"" if size > longest else stream.read(size) if size > _CHUNK else stream.read1(_CHUNK)
+            size, more = len(text) - start, bytearray()
+            with suppress(EOFError):  # of an archive that is cut short: what came before it is read first
+                while size <= longest and len(more) < max(1, size - _CHUNK) and (piece := stream.read1(_CHUNK)):
+                    more += piece
             if not more:
                 said = f"is not valid JSON, cut short or longer than {longest / 1e6:g} MB (--set max_line)"
                 raise TokurError(f"{name}:{line}: what begins here {said}")
