@@ -226,10 +226,10 @@ def test_cache_holds_no_more_than_the_batch_size_counts():
 def test_decoder_responses_that_ended_at_the_contexts_end_may_run_along():
     """Beyond it there is no position, and the others are what they are without them; until all columns are full."""
     model = tiny_model("gpt2", n_positions=140)
-    long, short = DecodingRequest(0, "q", [9] * 138, [0]), DecodingRequest(1, "r", [9] * 5, range(69))
+    long, short = DecodingRequest(0, "q", [9] * 139, [0]), DecodingRequest(1, "r", [9] * 5, range(69))
     options = {"end_ids": frozenset(), "max_new_tokens": 60, "context_length": 140, "max_rows": 70}
     got = decode(model, [long, short], Sampling(temperature=1.0), **options)
-    assert len(got[0, 0].token_ids) == 2
+    assert len(got[0, 0].token_ids) == 1
     alone = decode(model, [short], Sampling(temperature=1.0), **options)
     assert {key: got[key].token_ids for key in alone} == {key: alone[key].token_ids for key in alone}
     assert {len(response.token_ids) for response in alone.values()} == {60}

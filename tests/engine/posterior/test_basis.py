@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.tiny import tiny_model
+from tokur_cli.engine.posterior import basis
 from tokur_cli.engine.posterior.basis import left_singular_vectors, weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
@@ -108,10 +109,11 @@ def test_weight_digest_tells_names_and_shapes_of_the_same_numbers_apart():
     assert digest("up", 2, 3) == digest("up", 2, 3)
 
 
-def test_weight_digest_tells_what_rounding_to_bfloat16_would_hide_only_where_it_is_asked_to():
+def test_weight_digest_tells_what_rounding_to_bfloat16_would_hide_only_where_it_is_asked_to(monkeypatch):
+    monkeypatch.setattr(basis, "_SAMPLED", 2)  # of a perturbed weight all entries count
     model = tiny_model("llama")
     projections = find_projections(model)
     before = weight_digest(model, projections), weight_digest(model, projections, rounded=False)
-    model.model.layers[0].self_attn.q_proj.weight[0, 0] *= 1 + 1e-6
+    model.model.layers[0].self_attn.q_proj.weight[-1, -1] *= 1 + 1e-6
     after = weight_digest(model, projections), weight_digest(model, projections, rounded=False)
     assert (before[0] == after[0], before[1] == after[1]) == (True, False)

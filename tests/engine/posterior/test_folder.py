@@ -13,7 +13,7 @@ from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model.find import Source
 from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
-from tokur_cli.engine.posterior.settings import PosteriorSettings, read_description
+from tokur_cli.engine.posterior.settings import PosteriorSettings, read_description, refuse_existing
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
@@ -85,6 +85,7 @@ def test_load_posterior_refuses_changed_weights_wherever_they_are(place, tmp_pat
 def test_keep_posterior_replaces_no_folder_that_holds_something(tmp_path):
     model, folder = tiny_model("llama"), tmp_path / "posterior"
     folder.mkdir()
+    refuse_existing(str(folder))
     keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.1)))
     with pytest.raises(TokurError, match="cannot be written: Directory not empty"):
         keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)))

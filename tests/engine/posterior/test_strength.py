@@ -103,7 +103,7 @@ def test_suitable_strength_is_measured_once_for_a_model_and_what_is_perturbed(tm
     assert 1 < tries <= 10
     assert found(sensitive(), tmp_path, seed=5, sigma=0.7) == first
     assert len(measured) == tries, "neither seed nor strength matter"
-    for settings in ({"rank": 4}, {"targets": "v_proj"}, {"layers": "1:"}):
+    for settings in ({"rank": 1}, {"targets": "v_proj"}, {"layers": "1:"}):
         assert found(model, tmp_path, **settings) != first
     assert len(measured) > tries
 
@@ -136,7 +136,7 @@ def test_largest_sigma_is_found_from_below_in_under_ten_sweeps(scale, power, cei
 
 
 def test_largest_sigma_says_where_there_is_none():
-    with pytest.raises(TokurError, match="even σ = "):
+    with pytest.raises(TokurError, match=r"even σ = [\d.e-]+ moves the model by 1 nats a token, more than 0\.05"):
         largest_sigma(lambda sigma: 1.0, 0.05)
-    with pytest.raises(TokurError, match="nats a token, less than"):
+    with pytest.raises(TokurError, match=r"even σ = [\d.e+]+ moves the model by 0 nats a token, less than 0\.05"):
         largest_sigma(lambda sigma: 0.0, 0.05)
