@@ -119,6 +119,7 @@ def test_format_keeps_another_meaning_of_a_field_under_source_and_names_a_bad_ro
         ({**MMLU, "answer": -1}, "Prime?\nA. 4\nB. 9\nC. 7\nD. 8", None),
         ({"question": "Q", "choices": {"text": [1, "v"], "label": ["1", "2"]}, "answerKey": "2"}, "Q\nA. 1\nB. v", "B"),
         ({"question": "Q", "options": [4, 7.5], "answer": 4}, "Q\nA. 4\nB. 7.5", "A"),
+        ({"instruction": "I", "input": "more", "output": "A"}, "I\n\nmore", None),
     ],
 )
 def test_format_of_a_data_set_reads_question_and_reference(tmp_path, row, question, reference):

@@ -166,15 +166,16 @@ def with_digits(text: str, *, ones: bool = False) -> str:
 
 
 def _value_of(words: str) -> str:
-    total = group = 0
+    terms, group = [0], 0
     for word in re.findall("[a-z]+", words.lower()):
         if word == "hundred":
-            group *= 100
+            group *= _LARGE[word]
         elif word in _LARGE:
-            total, group = total + group * _LARGE[word], 0
+            terms.append((group or terms.pop()) * _LARGE[word])  # a thousand million
+            group = 0
         else:
             group += 1 if word in ("a", "an") else _VALUES.get(word, 0)
-    return str(total + group)
+    return str(sum(terms) + group)
 
 
 def amounts(text: str) -> list[Amount]:
