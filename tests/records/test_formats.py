@@ -424,13 +424,17 @@ def test_inspect_samples_bring_reasoning_tools_attachments_and_failures(tmp_path
         {"error": {"message": "out of memory"}, "output": {"model": "m", "choices": []}},
         {"input": "attachment://0123", "attachments": {"0123": "Why?"}},
         {"input": "attachment://0123"},
+        {"error": {"message": "too late"}, "scores": None, "target": ["4", "5"]},
     ]
     log = {"version": 2, "status": "started", "samples": [{**sample, **change} for change in changes]}
     (tmp_path / "log.json").write_text(json.dumps(log))
     notes = []
-    nan, failed, kept, missing = read_records(str(tmp_path / "log.json"), note=notes.append)
+    nan, failed, kept, missing, late = read_records(str(tmp_path / "log.json"), note=notes.append)
     assert (nan.fields["scores"], nan.get("correct")) == ({"match": {"value": None}}, None)
     assert kept.get("question") == "Why?"
+    assert (label_of(late, "scores.match.value"), late.references) == ((None, "scores.match.value"), ["4", "5"])
+    with pytest.raises(RecordError, match=r"of this record; its scores are scores\.match\.value"):
+        label_of(kept, "scores.other.value")
     assert (message_of(failed), "is missing" in message_of(missing)) == ("the sample failed: out of memory", True)
     assert ['the status "started"' in note for note in notes] == [True]
 
