@@ -30,13 +30,13 @@ SAME = [
     *(("18", text) for text in ("18.0", "$18", "eighteen", r"\text{18 seconds}", "x = 18", "18 m", "18.00 meters")),
     *(("50%", text) for text in ("0.5", "50", "1/2")),
     *(("$5 million", text) for text in ("500,000,000 cents", "5,000,000", "5 million")),
-    *(("1/3", text) for text in ("0.333333", r"\frac13")),
+    *(("1/3", text) for text in ("0.333333", r"\frac13", r"\\frac13")),
     *(("2/3", text) for text in ("0.666667", "0.666666")),
     *((r"\emptyset", text) for text in ("No solution", r"\{\}", r"\text{no real solutions}")),
     *((r"\mathbb{R}", text) for text in (r"\text{all real numbers}", r"(-\infty, \infty)", "all real values of x")),
     *(("C", text) for text in ("(c)", r"\text{(C)}")),
     *(("24", "2 dozen"), ("1 hour", "60 minutes"), ("18 m", "1800 cm"), ("52_8", "52"), ("1.22", "1{,}22")),
-    *((r"0.999999\overline{9}", "1"), ("even", "Even"), ("10:30", "10:30")),
+    *((r"0.999999\overline{9}", "1"), ("even", "Even"), ("10:30", "10:30"), ("2 m^2", "20,000 square cm")),
     (r"\left(3,\frac{\pi}{2}\right)", r"( 3 , \dfrac{\pi}{2} )"),
 ]
 DIFFERENT = [
