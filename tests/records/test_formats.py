@@ -283,13 +283,19 @@ def test_completions_of_every_server_bring_log_probabilities(run_tokur, tmp_path
     assert scored["tokur"]["finish_reason"] == "length"
 
 
-def test_logged_logprobs_are_found_behind_what_the_record_was_given(tmp_path):
-    texts, numbers = map(list, zip(*TOKENS, strict=True))
-    for logprobs in ({"content": LISTED}, {"tokens": texts, "token_logprobs": numbers}):
+def test_logged_logprobs_are_found_behind_what_the_record_was_given_and_such_as_are_none_refused(tmp_path):
+    def logged(logprobs):
         body = {"choices": [{"message": {"content": "The sum is 7."}, "logprobs": logprobs}]}
         row = {"custom_id": "a", "n": "q-7", "response": {"body": body}, "error": None}
-        record = read_row(tmp_path, row, mapping=FieldMapping(id="n"))
-        assert [token.logprob for token in logged_logprobs(record)] == numbers
+        return [token.logprob for token in logged_logprobs(read_row(tmp_path, row, mapping=FieldMapping(id="n")))]
+
+    texts, numbers = map(list, zip(*TOKENS, strict=True))
+    for logprobs in ({"content": LISTED}, {"tokens": texts, "token_logprobs": numbers}):
+        assert logged(logprobs) == numbers
+    refused = {"none for its first": [None, -1, -1], "is 0 for every": [0, 0, 0], "of no probability": [-1, 0.5, -1]}
+    for problem, given in refused.items():
+        with pytest.raises(RecordError, match=problem):
+            logged({"tokens": texts, "token_logprobs": given})
 
 
 def test_completions_are_joined_in_order_and_bad_rows_keep_their_places(tmp_path, monkeypatch):

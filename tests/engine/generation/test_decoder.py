@@ -302,20 +302,14 @@ SETTINGS = [
 
 @pytest.mark.parametrize("sampling", SETTINGS)
 def test_choose_tokens_has_the_distribution_of_transformers_logits_processors(sampling):
-    from transformers import (
-        LogitsProcessorList,
-        MinPLogitsWarper,
-        TemperatureLogitsWarper,
-        TopKLogitsWarper,
-        TopPLogitsWarper,
-    )
+    import transformers as theirs
 
     logits = 2 * torch.randn(1, 300, generator=torch.Generator().manual_seed(300))
-    warpers = [TemperatureLogitsWarper(sampling.temperature)]
-    warpers += [TopKLogitsWarper(sampling.top_k)] if sampling.top_k else []
-    warpers += [TopPLogitsWarper(sampling.top_p)] if sampling.top_p < 1 else []
-    warpers += [MinPLogitsWarper(sampling.min_p)] if sampling.min_p else []
-    expected = LogitsProcessorList(warpers)(None, logits.clone()).softmax(-1)[0].double().numpy()
+    warpers = [theirs.TemperatureLogitsWarper(sampling.temperature)]
+    warpers += [theirs.TopKLogitsWarper(sampling.top_k)] if sampling.top_k else []
+    warpers += [theirs.TopPLogitsWarper(sampling.top_p)] if sampling.top_p < 1 else []
+    warpers += [theirs.MinPLogitsWarper(sampling.min_p)] if sampling.min_p else []
+    expected = theirs.LogitsProcessorList(warpers)(None, logits.clone()).softmax(-1)[0].double().numpy()
     assert_distributed(counts(logits, sampling), expected)
 
 
