@@ -23,7 +23,7 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         ("60 + 12\n#### 1,072", "1,072", "hash"),
         ("48/2 = <<48/2=24>>24 clips\nA: 72\n", "72", "answer_line"),
         ("#### Step 2: Multiply\n(x + 1)(x + 2)", "(x + 1)(x + 2)", "whole"),
-        ("The answer is 42. The answer is 43.", "43", "answer_is"),
+        ("The answer is 42. The answer is **43** dollars.", "43 dollars", "answer_is"),
         ("Answer: First we add 3 to 4. Then we double it to get 14.", "14", "closing"),
         ("Final Answer: The largest $n$ is 34.", "34", "answer_is"),
         ("## Final Answer\n\n42", "42", "answer_is"),
@@ -69,7 +69,7 @@ def test_extract_answer_reads_what_people_write(reference, responses):
         assert compare_cheaply(canonical(reference), canonical(same)), response
 
 
-UNCLEAR = ["So x > 11.", "So she has at most 12 apples.", "The answer is at least 8.", "Let x = 12."]
+UNCLEAR = ["So x > 11.", "She has at most 12 eggs.", "The answer is at least 8.", "Let x = 2.", "If the answer is 4."]
 UNCLEAR += ["La respuesta es al menos 8.", "Die Antwort ist höchstens 8.", "答案至少是8个以上。", "It might be 8."]
 UNCLEAR += ["Sarah doesn't have 12 apples.", "The answer is 5 to 7 days.", "The answer is 12, but this is wrong."]
 UNCLEAR += ["Here, 3 × 4 = 12. Next, we subtract the", "3 × 4 = 12\n7 + 1 =", "<think>Maybe the answer is 13, but"]
