@@ -292,11 +292,12 @@ SETTINGS = [
     Sampling(temperature=1.0),
     Sampling(temperature=1.5, top_k=5),
     Sampling(temperature=1.0, top_p=0.6),
-    Sampling(temperature=1.5, top_p=0.95),
+    Sampling(temperature=0.8, top_p=0.95),
     Sampling(temperature=1.0, min_p=0.2),
     Sampling(temperature=1.2, top_k=40, top_p=0.8, min_p=0.05),
     Sampling(temperature=1.0, top_p=0.0),
     Sampling(temperature=1.0, top_k=4, top_p=0.7),
+    Sampling(temperature=1.5, top_p=0.95),  # a nucleus of 181
 ]
 
 
