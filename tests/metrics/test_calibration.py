@@ -9,14 +9,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tokur_cli.metrics.calibration import (
-    ece_terms,
-    fit_isotonic,
-    fit_logistic,
-    fit_platt,
-    held_out,
-    log_losses,
-)
+from tokur_cli.metrics.calibration import ece_terms, fit_isotonic, fit_logistic, fit_platt, held_out, log_losses
 from tokur_cli.metrics.catalogue import METRICS
 
 

@@ -1,5 +1,7 @@
 """Tokens that logs spell are found again in the vocabulary."""
 
+from unittest import mock
+
 import pytest
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
@@ -40,10 +42,12 @@ def test_ids_from_strings_finds_sentencepiece_tokens():
     assert [spelling.text(index) for index in ids[:4]] == strings[:4]
 
 
-def test_ids_from_strings_does_not_guess():
-    spelling = Spelling(tiny_tokenizer())
-    for strings in (["a", "bc"], ["a", ""], ["", "é"], []):
-        assert spelling.ids_from_strings(strings) is None
+def test_ids_from_strings_does_not_guess_and_reads_the_vocabulary_once():
+    spelling = Spelling(tokenizer := tiny_tokenizer())
+    with mock.patch.object(tokenizer, "get_vocab", wraps=tokenizer.get_vocab) as read:
+        for strings in (["a", "bc"], ["a", ""], ["", "é"], []):
+            assert spelling.ids_from_strings(strings) is None
+    assert read.call_count == 1
 
 
 @pytest.fixture(scope="module")
