@@ -40,6 +40,8 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         ("That is 1,234.50 dollars in all", "1,234.50 dollars", "closing"),
         (r"Therefore we have $x = \frac{3}{4}$ for all $x$.", r"$x = \frac{3}{4}$", "closing"),
         ("It was $40 + $10 + $7 = $57", "$57", "closing"),
+        ("3 * 20 = 60%. Tom has 60% of it.", "60%", "closing"),
+        ("We know $x = 5$. It might be 8. So she has 7 apples.", "7", "closing"),
         ("Tom has 13 - 3 = 10 dollars left", "10 dollars", "closing"),
     ],
 )
@@ -122,9 +124,8 @@ TAGS = [
     *(("<reasoning>", "</reasoning>"), ("<|inner_prefix|>", "<|inner_suffix|>"), ("[unused16]", "[unused17]")),
     ("<|begin_of_thought|>", "<|end_of_thought|>\n<|begin_of_solution|>"),
     ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
-    ("<|channel>thought\n", "<channel|>"),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-    ("analysis", "assistantfinal"),
+    *(("<|channel>thought\n", "<channel|>"), ("analysis", "assistantfinal")),
     ("Here is my thought process:\n", "\nHere's my response:\n"),
 ]
 THOUGHT = "We try both. At first \\boxed{9} seems right, so the answer is 9. But the text says otherwise."

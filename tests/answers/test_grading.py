@@ -57,6 +57,12 @@ def test_label_of_names_the_field_that_holds_none():
         label_of(Record.parse({"judge": 3}, None, None), "judge.score")
 
 
+def test_label_rule_refuses_a_pattern_that_takes_too_long(monkeypatch):
+    monkeypatch.setattr("tokur_cli.answers.grading._PATTERN_SECONDS", 0.01)
+    with pytest.raises(RecordError, match="simplify it"):
+        LabelRule(pattern="(a|aa)+$").label(Record.parse({"response": "a" * 40 + "b"}, None, None))
+
+
 def test_label_rule_knows_a_reference_that_is_none_and_one_in_words():
     none = (Outcome.PLACEHOLDER, None, False)
     for reference, known in (("proof", none), ("notfound", none), ("Eve", (Outcome.NO_REFERENCE, "comparison", True))):

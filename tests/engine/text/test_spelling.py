@@ -1,7 +1,5 @@
 """Tokens that logs spell are found again in the vocabulary."""
 
-from unittest import mock
-
 import pytest
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
@@ -36,18 +34,16 @@ def test_ids_from_strings_finds_sentencepiece_tokens():
     names = ("▁the", "the", "▁", "t", "<0xF0>", "<0x9F>", "<0x99>", "<0x82>", "▁é", "</s>")
     ids = [tokenizer.get_vocab()[name] for name in names]
     strings = [" the", "the", " ", "t", b"\xf0", b"\x9f", b"\x99", b"\x82", " é", "</s>"]
-    spelling = Spelling(tokenizer)
-    assert spelling.ids_from_strings(strings) == ids
+    assert (spelling := Spelling(tokenizer)).ids_from_strings(strings) == ids
     assert spelling.ids_from_strings(["▁the", "the"]) == ids[:2], "names in the vocabulary"
     assert [spelling.text(index) for index in ids[:4]] == strings[:4]
 
 
-def test_ids_from_strings_does_not_guess_and_reads_the_vocabulary_once():
+def test_ids_from_strings_does_not_guess_and_reads_the_vocabulary_once(monkeypatch):
     spelling = Spelling(tokenizer := tiny_tokenizer())
-    with mock.patch.object(tokenizer, "get_vocab", wraps=tokenizer.get_vocab) as read:
-        for strings in (["a", "bc"], ["a", ""], ["", "é"], []):
-            assert spelling.ids_from_strings(strings) is None
-    assert read.call_count == 1
+    monkeypatch.setattr(tokenizer, "get_vocab", iter([tokenizer.get_vocab()]).__next__)
+    for strings in (["a", "bc"], ["a", ""], ["", "é"], []):
+        assert spelling.ids_from_strings(strings) is None
 
 
 @pytest.fixture(scope="module")
