@@ -44,9 +44,7 @@ def test_quality_of_waits_for_leave_to_run_code(tmp_path):
     row = row_of("n_queens")
     mark = tmp_path / "was-here"
     attack = f"open({str(mark)!r}, 'w')"
-    with pytest.raises(
-        RecordError, match="the rule of n_queens may run the answer as Python code: allow it with --unsafe"
-    ):
+    with pytest.raises(RecordError, match="rule of n_queens may run the answer as Python code: allow it with --unsafe"):
         quality_of(row, attack)
     assert not mark.exists()
     quality_of(row, attack, may_run_code=True)
@@ -79,8 +77,10 @@ def test_quality_of_refuses_rules_that_json_misleads():
             quality_of(row, row.get("answer"))
 
 
-def test_label_rule_says_that_the_label_is_of_the_rule():
+def test_label_rule_says_that_the_label_is_of_the_rule_or_that_it_cannot_be_used():
     gold = row_of("zebra_puzzles").get("answer")
     for response, outcome in ((f"<answer>{gold}</answer>", "correct"), ("<answer>no</answer>", "incorrect")):
         labelled = LabelRule().label(row_of("zebra_puzzles", response))
         assert (labelled.outcome, labelled.source) == (outcome, "rule")
+    unjudged = LabelRule(is_strict=False).label(row_of("n_queens", "<answer>1</answer>"))
+    assert (unjudged.outcome, unjudged.quality) == ("rule_not_used", None)
