@@ -4,7 +4,7 @@ import pytest
 
 from tokur_cli.answers.canonical import canonical
 from tokur_cli.answers.equivalence import compare_cheaply
-from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_by, wanted_of
+from tokur_cli.answers.extract import Extraction, extract_answer, reference_answer, wanted_by, wanted_of
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
         (r"\boxed{2}, \boxed{3} and \boxed{5}", "2, 3, 5", "boxed"),
         (r"Part (a): \boxed{3}. Part (b): \boxed{5}.", "3, 5", "boxed"),
         (r"\boxed{x = \boxed{7}}", "7", "boxed"),
+        (r"First \boxed{2} which means that x is \boxed{3}", "3", "boxed"),
         (r"empty \boxed{} after \boxed{8}; \boxed{}", "8", "boxed"),
         (r"\boxed 9 and \fbox{10}", "10", "boxed"),
         (r"interest is \boxed{200}. The final answer is $10,455$. I hope it is correct.", "$10,455$", "answer_is"),
@@ -46,8 +47,7 @@ from tokur_cli.answers.extract import extract_answer, reference_answer, wanted_b
     ],
 )
 def test_extract_answer_goes_by_the_documented_precedence(response, answer, rule):
-    found = extract_answer(response)
-    assert (found.text, found.rule) == (answer, rule)
+    assert extract_answer(response) == Extraction(answer, rule)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,7 @@ def test_extract_answer_goes_by_the_documented_precedence(response, answer, rule
         ("yes", ["Yes, 7 is prime.", "True, as shown."]),
         ("no", ["**No.** 9 is divisible by 3."]),
         ("C", ["I pick option C over A, since A is big.", "I think it's C because A and B are wrong.", "Not A but C"]),
+        ("C", ["C, but A is wrong"]),
         ("C", ["The best fit is (C).", "C. Because B is not valid", "Option C or option D? I take option C"]),
     ],
 )

@@ -31,8 +31,7 @@ def test_grade_keeps_outcomes_apart():
 def test_grade_counts_a_comparison_without_a_verdict_neither_way(monkeypatch):
     monkeypatch.setattr(Equivalence, "_reply", lambda self, request: None)
     hopeless, fine = grade([("x(x+3)", ["x^2 + 3x"]), ("18", ["18"])], Equivalence())
-    assert (hopeless, hopeless.correct) == (Outcome.TIMEOUT, None)
-    assert fine.correct is True
+    assert (hopeless, hopeless.correct, fine.correct) == (Outcome.TIMEOUT, None, True)
 
 
 @pytest.mark.parametrize(
