@@ -74,7 +74,7 @@ def test_extract_answer_reads_what_people_write(reference, responses):
 
 UNCLEAR = ["So x > 11.", "So she has at most 12 apples.", "The answer is at least 8.", "Let x = 12.", "If answer: 4."]
 UNCLEAR += ["La respuesta es al menos 8.", "Die Antwort ist höchstens 8.", "答案至少是8个以上。", "It might be 8."]
-UNCLEAR += ["Sarah doesn't have 12 apples.", "The answer is 5 to 7 days.", "The answer is 12, but this is wrong."]
+UNCLEAR += ["Sarah doesn't have 12 apples.", "The answer is 5 to 7 days.", "The answer is 12, but this is wrong.", "9?"]
 UNCLEAR += ["Here, 3 × 4 = 12. Next, we subtract the", "3 × 4 = 12\n7 + 1 =", "<think>Maybe the answer is 13, but"]
 UNCLEAR += [r"Therefore we get \boxed{1", "It costs $5 and she has $7 to spend.", "The answer is not 42.", "", "}{"]
 UNCLEAR += ["The answer would be 25.", "They will not have 3 buttons to use.", "Don't add the 4.", "故 α 不是 3。"]
