@@ -40,7 +40,7 @@ TEXTS = (
     "something, and does it slowly or only after being asked more than once.\n",
 )
 """What the response of a model is measured on, whatever a user has."""
-SWEEPS = 9
+SWEEPS = 12
 PRECISION = 1.05  # the smallest strength found too large is at most this many times the one returned
 _FARTHEST = 30.0  # how many times the strength changes between two sweeps at most
 _NUM_DRAWS = 2  # draws that the mean is over
@@ -127,7 +127,7 @@ def _rounded(sigma: float) -> float:
 
 
 def largest_sigma(divergence: Callable[[float], float], tolerance: float, *, start: float = 0.1) -> float:
-    """Find the largest σ with divergence(σ) ≤ tolerance, in at most 9 evaluations.
+    """Find the largest σ with divergence(σ) ≤ tolerance, in at most 12 evaluations.
 
     The divergence grows about as σ² for small σ: steps follow that law until the answer is between two strengths,
     then cut the interval where log divergence, a straight line in log σ, meets the tolerance. With the same
