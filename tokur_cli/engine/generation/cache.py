@@ -362,5 +362,4 @@ def _attend(
     scaling = more.get("scaling")
     scores = (group * (query.shape[-1] ** -0.5 if scaling is None else scaling)) @ key.mT
     scores.masked_fill_(~attention_mask, float("-inf"))
-    weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-    return (weights.to(value.dtype) @ value).flatten(1, 2)[:, None], None
+    return (scores.softmax(-1) @ value).flatten(1, 2)[:, None], None
