@@ -61,7 +61,7 @@ def test_extract_answer_goes_by_the_documented_precedence(response, answer, rule
         ("yes", ["Yes, 7 is prime.", "True, as shown."]),
         ("no", ["**No.** 9 is divisible by 3."]),
         ("C", ["I pick option C over A, since A is big.", "I think it's C because A and B are wrong.", "Not A but C"]),
-        ("C", ["C, but A is wrong"]),
+        ("C", ["C, but A is wrong", "I pick option C. Is it not A?", "I take option C. This is since option A"]),
         ("C", ["The best fit is (C).", "C. Because B is not valid", "Option C or option D? I take option C"]),
     ],
 )

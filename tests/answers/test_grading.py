@@ -63,7 +63,7 @@ def test_label_rule_refuses_a_pattern_that_takes_too_long(monkeypatch):
 
 
 def test_label_rule_knows_a_reference_that_is_none_and_one_in_words():
-    none = (Outcome.PLACEHOLDER, None, False)
-    for reference, known in (("proof", none), ("notfound", none), ("Eve", (Outcome.NO_REFERENCE, "comparison", True))):
+    none, words = (Outcome.PLACEHOLDER, None, False), (Outcome.NO_REFERENCE, "comparison")
+    for reference, known in (("proof", none), ("notfound", none), ("Eve", (*words, True)), ("7", (*words, False))):
         labelled = LabelRule().label(Record.parse({"response": "So it holds now.", "reference": reference}, None, None))
         assert (labelled.outcome, labelled.awaits, labelled.is_unmarked) == known
