@@ -236,11 +236,12 @@ def test_decoder_responses_that_ended_at_the_contexts_end_may_run_along():
 
 
 @pytest.mark.parametrize("failing", range(1, 5))
-@pytest.mark.parametrize("operation", ["prefill", "admit", "select_rows", "step"])
+@pytest.mark.parametrize("operation", ["prefill", "admit", "select_rows", "step", "take"])
 def test_decoder_loses_nothing_for_want_of_memory_at_any_moment(operation, failing, monkeypatch):
-    model, asked = tiny_model("llama"), requests(12)
-    often = frozenset(range(40))  # so that responses end at different times
-    expected = decode(model, asked, SAMPLED, end_ids=often)
+    step = 1 if operation == "take" else None
+    model, asked = tiny_model("llama"), [replace(request, step=step) for request in requests(12)]
+    options = {"end_ids": frozenset(range(40)), "step_tokens": 2}  # so that responses end at different times
+    expected = decode(model, asked, SAMPLED, **options)
     whole, calls = getattr(KVCache, operation), itertools.count(1)
 
     def small_machine(*arguments, **options):
@@ -249,7 +250,7 @@ def test_decoder_loses_nothing_for_want_of_memory_at_any_moment(operation, faili
         return whole(*arguments, **options)
 
     monkeypatch.setattr(KVCache, operation, small_machine)
-    got = decode(model, asked, SAMPLED, end_ids=often)
+    got = decode(model, asked, SAMPLED, **options)
     assert {key: one.token_ids for key, one in got.items()} == {key: one.token_ids for key, one in expected.items()}
     assert next(calls) > failing
 
@@ -298,6 +299,7 @@ SETTINGS = [
     Sampling(temperature=1.0, top_p=0.0),
     Sampling(temperature=1.0, top_k=4, top_p=0.7),
     Sampling(temperature=1.5, top_p=0.95),  # a nucleus of 181
+    Sampling(temperature=50.0, top_p=0.999),  # and of all
 ]
 
 

@@ -111,8 +111,9 @@ def test_suitable_strength_is_measured_once_for_a_model_and_what_is_perturbed(tm
 def test_suitable_strength_takes_what_is_not_finite_as_too_far():
     """A strength under which a layer overflows is none; within 5 % of the bound is near enough."""
     overflowing = {0.1: float("nan")}
-    chosen = strength._suitable(lambda sigma: overflowing.get(sigma, 12 * sigma**2)).sigma
-    assert 0.05 / 1.05 <= chosen <= 0.05
+    chosen = strength._suitable(lambda sigma: overflowing.get(sigma, 12 * sigma**2))
+    assert 0.05 / 1.05 <= chosen.sigma <= 0.05
+    assert chosen.paper_kl is None, "JSON has no such number"
     steep = largest_sigma(lambda sigma: 0.0499 if sigma < 0.12 else 50.0, 0.05)
     assert 0.12 / 1.06 < steep < 0.12, "where it jumps, each sweep still cuts off a tenth"
 

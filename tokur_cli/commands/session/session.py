@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -98,11 +99,12 @@ class Session:
             progress=self.progress.say,
         )
         if found.sigma != PAPER.sigma:
+            paper_kl = found.paper_kl and float(f"{found.paper_kl:.2g}")
             self.progress.note(
-                f"σ = {found.sigma:g}: at {PAPER.sigma:g} the draws are {found.paper_kl:.2g} nats a token from this "
-                f"model, which is more than {MOST_KL:g} (--sigma {PAPER.sigma:g} takes it all the same)"
+                f"σ = {found.sigma:g}: at {PAPER.sigma:g} the draws are {paper_kl or math.inf:g} nats a token from "
+                f"this model, which is more than {MOST_KL:g} (--sigma {PAPER.sigma:g} takes it all the same)"
             )
-            why = {"paper": PAPER.sigma, "paper_kl": float(f"{found.paper_kl:.2g}"), "most_kl": MOST_KL}
+            why = {"paper": PAPER.sigma, "paper_kl": paper_kl, "most_kl": MOST_KL}
             posterior = replace(posterior, sigma=found.sigma, why=why)
         return posterior
 

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from tokur_cli.engine.forward.batching import HalvingBatches, pad
 from tokur_cli.engine.forward.body import input_device, logits_from, parts_of, run_body
-from tokur_cli.engine.forward.rope import rescaling
+from tokur_cli.engine.forward.rope import rescaled_beyond
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError, UsageError
 
@@ -37,7 +37,7 @@ class TextPasses:
 
     def __init__(self, model: PreTrainedModel, batch_tokens: int) -> None:
         self.model = model
-        self._batches = HalvingBatches(batch_tokens, apart_from=rescaling(model).beyond)
+        self._batches = HalvingBatches(batch_tokens, apart_from=rescaled_beyond(model))
 
     @torch.inference_mode()
     def compute(

@@ -37,7 +37,7 @@ class HalvingBatches:
     Args:
         batch_tokens: positions in a batch; halved for good when memory does not suffice.
         make_room: gives up what can be computed again, when memory does not suffice.
-        apart_from: rows that are longer than this never stand beside others, see ``Rescaling``.
+        apart_from: rows that are longer than this never stand beside others, see ``rescaled_beyond``.
     """
 
     def __init__(

@@ -35,12 +35,11 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, logits_from
 from tokur_cli.engine.forward.hooks import perturbed
 from tokur_cli.engine.forward.prefix_tree import MIN_SAVING, Ids, agreement
-from tokur_cli.engine.forward.rope import rescaling
-from tokur_cli.engine.scoring.scorer import Scorer, identity_of
+from tokur_cli.engine.forward.rope import rescaled_beyond
+from tokur_cli.engine.scoring.scorer import PLAIN_LAYERS, Scorer, identity_of
 
 _SPARE = 16  # columns: so many may come before the longest response, or an eighth of its length
-# By name, since DummyLayer, which keeps nothing, is not in older versions
-_KNOWN = {"DynamicLayer", "LinearAttentionLayer", "LinearAttentionAndFullAttentionLayer", "DummyLayer"}
+_KNOWN = PLAIN_LAYERS | {"LinearAttentionLayer", "LinearAttentionAndFullAttentionLayer"}
 
 
 class KeptText(NamedTuple):
@@ -142,7 +141,7 @@ class KVCache:
     def __init__(self, model: PreTrainedModel, context_length: int | None, scorer: Scorer | None = None) -> None:
         self.model, self._scorer = model, scorer or Scorer(model, None)
         self.device, self.num_weights = self._scorer.device, self._scorer.num_rows
-        self._last_position = min(context_length or sys.maxsize, rescaling(model).beyond) - 1
+        self._last_position = min(context_length or sys.maxsize, rescaled_beyond(model)) - 1
         # So transformers marks what static caches suit; GPT-Neo's local attention counts from the last column
         self._is_whole = bool(model._can_compile_fullgraph)
         self._cache: Cache | None = None  # from the first prompt on
@@ -356,10 +355,10 @@ def _attend(
     """Return what queries (R, heads, 1, d) read of keys and values (R, kv_heads, L, d): (R, 1, heads, d), and None."""
     is_step = query.shape[2] == 1 and query.device.type == "cpu"
     has_more = any(more.get(name) is not None for name in ("softcap", "position_bias"))  # as only some families have
-    if not is_step or has_more or attention_mask is None or attention_mask.dtype != torch.bool:
+    scaling = more.get("scaling")
+    if not is_step or has_more or scaling is None or attention_mask is None or attention_mask.dtype != torch.bool:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **more)
     group = query.unflatten(1, (key.shape[1], -1)).squeeze(3)  # of heads that share keys: (R, kv_heads, group, d)
-    scaling = more.get("scaling")
-    scores = (group * (query.shape[-1] ** -0.5 if scaling is None else scaling)) @ key.mT
+    scores = (group * scaling) @ key.mT
     scores.masked_fill_(~attention_mask, float("-inf"))
     return (scores.softmax(-1) @ value).flatten(1, 2)[:, None], None

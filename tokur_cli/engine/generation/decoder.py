@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tokur_cli.engine.forward.batching import is_out_of_memory
-from tokur_cli.engine.forward.rope import rescaling
+from tokur_cli.engine.forward.rope import rescaled_beyond
 from tokur_cli.engine.generation.cache import KeptText, KVCache, columns_for
 from tokur_cli.engine.generation.sampling import Sampling, choose_tokens, random_word
 from tokur_cli.engine.scoring.scorer import Quantities, Scorer, identity_of
@@ -144,7 +144,7 @@ class Decoder:
 
     def __post_init__(self) -> None:
         self._stop_window = max((len(text.encode()) for text in (*self.stop, *self.step_ends)), default=0) + 4
-        self._rescaling = rescaling(self.model)
+        self._longest = rescaled_beyond(self.model)
 
     @torch.inference_mode()
     def serve(self, requests: Iterable[DecodingRequest | None]) -> Iterator[Result | None]:
@@ -186,7 +186,7 @@ class Decoder:
     def _start_over_with_half(self) -> Iterator[Result]:
         """Put unfinished responses back, for a smaller batch; give one up that did not fit into a batch of its own."""
         rows = [row for row in self._rows if not row.done]
-        self._rows = []
+        count, self._rows = len(self._rows), []
         self._cache.clear()
         by_request = {id(row.request): row.request for row in rows}
         for request in reversed(by_request.values()):
@@ -196,7 +196,7 @@ class Decoder:
             failed = self._waiting.popleft()
             message = f"too little memory for a response after a prompt of {len(failed.prompt_ids)} tokens"
             yield failed, TokurError(message)
-        self.max_rows = max(1, min(self.max_rows, len(rows)) // 2)
+        self.max_rows = max(1, min(self.max_rows, count) // 2)
 
     def _join(self, source: Iterator[DecodingRequest | None]) -> Iterator[Result]:
         """Evict ended rows and take in waiting requests, if there is enough of either to be worth it."""
@@ -246,10 +246,10 @@ class Decoder:
                 self._exhausted = following is _END
                 if not isinstance(following, DecodingRequest):
                     return joining
-                if self._length(following) > self._rescaling.beyond:
+                if self._length(following) > self._longest:
                     message = (
                         f"prompt and response may have {self._length(following):,} tokens; with this model's RoPE, "
-                        f"at most {self._rescaling.beyond:,}: ask for fewer new tokens, or shorten the prompt"
+                        f"at most {self._longest:,}: ask for fewer new tokens, or shorten the prompt"
                     )
                     yield following, TokurError(message)
                     continue
@@ -313,9 +313,9 @@ class Decoder:
                 message = f"the model's numbers after {count} tokens are not finite: try --dtype float32"
                 yield row.request, TokurError(message)
             elif (reason := self._finish_reason(row)) is not None:
-                row.done = True
                 text = text_of(self.decode, row.ids, reason, self.stop)
                 kept = self._cache.take(first + place, row.prompt) if reason == "step" else None
+                row.done = True  # only now: where memory was too little for the step, it starts over
                 begun = len(row.request.begun.token_ids)
                 yield DecodedResponse(row.request.index, row.sample, row.ids, text, reason, row.scored, kept, begun)
 

@@ -83,7 +83,7 @@ def _checksum(bases: Mapping[str, Tensor]) -> str:
 def weight_digest(model: PreTrainedModel, projections: Iterable[Projection], *, rounded: bool = True) -> str:
     """Return a SHA-256 that tells a model's weights from others.
 
-    Every perturbed weight counts whole, every other parameter with its name, shape and up to 4,096 of its entries at
+    Every perturbed weight counts whole, every other parameter with its name, shape and up to 8,191 of its entries at
     even distances, which tells a fine-tuned model from its origin without reading all of it. Of a perturbed weight that
     is quantised, what is kept counts, and columns at such distances that they tell all its scales.
 

@@ -47,7 +47,7 @@ class Posterior(PosteriorSettings):
     """
 
     matrices: tuple[PerturbedMatrix, ...] = field(kw_only=True)
-    why: dict[str, float] | None = field(default=None, kw_only=True)
+    why: dict[str, float | None] | None = field(default=None, kw_only=True)
 
     def weight_noise(self, matrix: PerturbedMatrix, draw: int) -> Tensor:
         """Return ε of a draw (0 is the first): float32, (in, r′), entries N(0, σ²)."""

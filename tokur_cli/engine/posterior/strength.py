@@ -52,11 +52,11 @@ class Strength:
 
     Args:
         sigma: the strength that suits it.
-        paper_kl: mean KL(p_0 ‖ p_m) of a token at the paper's strength, in nats.
+        paper_kl: mean KL(p_0 ‖ p_m) of a token at the paper's strength, in nats; None where it is not finite.
     """
 
     sigma: float
-    paper_kl: float
+    paper_kl: float | None
 
 
 def suitable_strength(
@@ -118,7 +118,7 @@ def _suitable(divergence: Callable[[float], float]) -> Strength:
     if paper_kl <= MOST_KL:
         return Strength(PAPER.sigma, paper_kl)
     largest = largest_sigma(lambda sigma: divergence(_rounded(sigma)), MOST_KL, start=PAPER.sigma)
-    return Strength(_rounded(largest), paper_kl)
+    return Strength(_rounded(largest), paper_kl if math.isfinite(paper_kl) else None)
 
 
 def _rounded(sigma: float) -> float:

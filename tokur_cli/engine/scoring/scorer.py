@@ -18,14 +18,14 @@ from tokur_cli.engine.forward.batching import HalvingBatches, pad
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.forward.hooks import Draws, perturbed
 from tokur_cli.engine.forward.prefix_tree import MIN_SAVING, Ids, Node, PrefixTree, divide, has_latent_attention
-from tokur_cli.engine.forward.rope import rescaling
+from tokur_cli.engine.forward.rope import rescaled_beyond
 from tokur_cli.engine.scoring.quantities import token_quantities
 from tokur_cli.records.errors import TokurError
 
 SamplingMode = Literal["stepwise", "shared", "joint"]
 Quantities = dict[str, npt.NDArray[Any]]
 
-_PLAIN = {"DynamicLayer", "DummyLayer"}
+PLAIN_LAYERS = {"DynamicLayer", "DummyLayer"}
 """transformers' layers of keys and values; by name, since the second, which keeps nothing, is not in older versions."""
 
 
@@ -99,8 +99,8 @@ class Scorer:
         parts_of(model)  # seen before draws are added to what its projections put out
         self.num_rows = 1 + (draws.num_draws if draws else 0)
         self._tree = PrefixTree(model, self.forward)
-        self._rescaling = rescaling(model)
-        self._batches = HalvingBatches(batch_tokens // self.num_rows, self._tree.clear, self._rescaling.beyond)
+        self._longest_shared = rescaled_beyond(model)
+        self._batches = HalvingBatches(batch_tokens // self.num_rows, self._tree.clear, self._longest_shared)
 
     @cached_property
     @torch.inference_mode()
@@ -110,7 +110,7 @@ class Scorer:
         They cannot where a state of a text is kept that is no key, in latent attention, and where nothing is kept.
         """
         cache = empty_cache(self.model)
-        if has_latent_attention(self.model) or {type(layer).__name__ for layer in cache.layers} - _PLAIN:
+        if has_latent_attention(self.model) or {type(layer).__name__ for layer in cache.layers} - PLAIN_LAYERS:
             return False
         self.forward([identity_of([0], [])], cache)
         return cache.get_seq_length() == 1
@@ -129,17 +129,10 @@ class Scorer:
 
         Yields:
             The response's index with what ``token_quantities`` gives of its tokens, each array with T first in its
-            shape, or with an error where memory does not suffice for the response alone, or where its numbers would
-            depend on others.
+            shape, or with an error where memory does not suffice for the response alone.
         """
         asked = [True] * len(responses) if wanted is None else wanted
         lengths = {index: response.length for index, response in enumerate(responses)}
-        if self._rescaling.is_dynamic:
-            beyond = self._rescaling.beyond
-            for index in [index for index, length in lengths.items() if length > beyond]:
-                del lengths[index]
-                if asked[index]:
-                    yield index, TokurError(f"with its dynamic NTK RoPE, at most {beyond:,} tokens can be scored")
         for batch, path in self.batches(responses, lengths):
             if any(asked[index] for index in batch):
 
@@ -160,7 +153,7 @@ class Scorer:
             responses: a window of the stream.
             lengths: of those that are scored, by index.
         """
-        most = self._rescaling.beyond if self.shares_prefixes else 0
+        most = self._longest_shared if self.shares_prefixes else 0
         sharing = {index for index, length in lengths.items() if length <= most}
         ends = {index: responses[index].prompt_end for index in lengths}
         roots = divide({index: responses[index].identity for index in sharing}, ends, self.min_saving)
