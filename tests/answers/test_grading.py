@@ -41,7 +41,7 @@ def test_grade_counts_a_comparison_without_a_verdict_neither_way(monkeypatch):
         ({"correct": None}, None, (None, "correct")),
         ({"quality": 1}, None, (1.0, "quality")),
         ({"response": "A: 5", "reference": "5"}, None, None),
-        ({"exact_match": 1.0, "correct": False}, "exact_match", (1.0, "exact_match")),
+        ({"exact_match": "True", "correct": False}, "exact_match", (1.0, "exact_match")),
         ({"scores.f1": 0.6, "scores": {"f1": 0.4}}, "scores.f1", (0.6, "scores.f1")),
     ],
 )

@@ -143,7 +143,7 @@ TEXTS = ["It is 4.", "It is 5."]
     ],
 )
 def test_split_makes_a_list_of_samples_as_many_responses(tmp_path, row, reference):
-    row |= {"id": 1.0, "score": [1, 0], "level": [1, 2]}
+    row |= {"id": 1.0, "is_correct": [1, 2], "score": [1, 0], "level": [1, 2]}
     records = read_rows(tmp_path, row)
     facts = [(r.response, r.sample, r.references, r.get("correct"), r.get("level")) for r in records]
     verdicts = [None, None] if "response_1" in row else [True, False]

@@ -72,12 +72,15 @@ _PROSE = re.compile(
     rf"(?<![\\{LETTER}\d])(?:(?!(?:sin|cos|tan|log|exp|mod|and|pmod)\b)[{LETTER}]{{3,}}"
     r"|(?i:so|is|it|we|he|in|of|to|at|by|on|as|be|if|an|my|no|up)\b)|[\u3040-\ud7ff]|[\u0400-\u1fff]{2}"
 )
-_DANGLING = re.compile(
-    r"(?:[-+*/×·÷=^(]|\\(?:times|cdot|div))\s*\Z"
-    r"|(?i:\b(?:which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because"
-    r"|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have)\s*\Z)"
+_BEFORE_OTHERS = (
+    "which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because"
+    "|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have"
 )
-"""The end of a text that was cut off: an operator, or a word that another must follow."""
+_DANGLING = re.compile(
+    rf"(?:[-+*/×·÷=^(]|\\(?:times|cdot|div)|\b(?!(?:(?<=[-+*/^=])|(?<=[-+*/^=]\s))[ai]\b)(?:{_BEFORE_OTHERS})"
+    rf"|(?:\A|[.!?]\s+)(?![AI]\b|IT\b|Will\b)(?i:{_BEFORE_OTHERS})|\b(?:and|so|but|that|because|since)\sI)\s*\Z"
+)
+"""The end of a text that was cut off: an operator, or a word that another must follow, but no letter or name."""
 
 _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\ud7ff]")
 _PAIR = re.compile(

@@ -37,9 +37,8 @@ def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[tuple[int, A
         return _csv_rows(path, max_line)
     if path.startswith(_GYM):
         return enumerate(_gym_rows(path), start=1)
-    if path.startswith(_HUB) or path.endswith(_TABLES) or _is_saved(path):
-        return enumerate(_data_set_rows(path), start=1)
-    return None
+    is_data_set = path.startswith(_HUB) or path.endswith(_TABLES) or _is_saved(path)
+    return enumerate(_data_set_rows(path), start=1) if is_data_set else None
 
 
 # --- tables ---

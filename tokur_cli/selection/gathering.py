@@ -55,11 +55,11 @@ class Candidate:
 def without_duplicates(responses: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
     """Return a question's responses by sample, and those left out because an earlier one has their id and sample.
 
-    Responses without a number come last, as they came, and are all different ones.
+    Responses without a number come last, as they came; those without one or without an id are all different ones.
     """
 
     def name(one: Candidate) -> object:
-        return one.offset if one.sample is None else (one.id, one.sample)
+        return one.offset if None in (one.id, one.sample) else (one.id, one.sample)
 
     kept: dict[object, Candidate] = {}
     left_out = [one for one in responses if kept.setdefault(name(one), one) is not one]

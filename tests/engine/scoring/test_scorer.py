@@ -300,6 +300,7 @@ def test_token_quantities_compare_draws_as_float64_does(draws):
         "base_accuracy": [likeliest == places],
     }
     assert set(got) == (QUANTITIES.keys() - ON_DEMAND) | expected.keys()
+    assert got["eu"].any() == (draws > 1)
     for name, values in expected.items():
         assert got[name] == pytest.approx(np.mean(values, axis=0), abs=1e-6), name
 

@@ -47,6 +47,7 @@ def _noticing(command: str, items: Iterator[Record | RecordError]) -> Iterator[R
     for item in items:
         if left and isinstance(item, Record):
             others = other_references(item)
+            others += "; --label-field, one that says right or wrong" if others and command != "score" else ""
             left = left - 1 if others else 0
             if others and not left:
                 say(command, f"no record has a reference{others}")

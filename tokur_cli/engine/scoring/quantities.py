@@ -207,7 +207,8 @@ class _Distributions:
             wanted = {f"eu_{estimator}", *on_demand}
             beside_base = {"eu_kl": self._divergences, "eu_fisher": self._fisher_terms}
             further = {name: self._mean(compute()) for name, compute in beside_base.items() if name in wanted}
-            eu = (self._mixture_entropy() - au).clamp(min=0) if estimator == "paper" else further[f"eu_{estimator}"]
+            mutual = (self._mixture_entropy() - au).clamp(min=0) * (len(entropies) > 2)  # one draw: 0, but for rounding
+            eu = mutual if estimator == "paper" else further[f"eu_{estimator}"]
             found |= {"tu": au + eu, "au": au, "eu": eu}
             found |= {name: values for name, values in further.items() if name in on_demand}
         return found | of_base

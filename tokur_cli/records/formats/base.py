@@ -139,6 +139,9 @@ def _split(row: Record, named: str | None) -> list[Record]:
     """
     path, items = (named, dict(enumerate(find_value(row.fields, named, list) or []))) if named else _samples(row.fields)
     same = [name for name in _PARALLEL if path and isinstance(row.get(name), list) and len(row.get(name)) == len(items)]
+    graded = [(name, value) for name in same for value in row.fields[name]]
+    graded += [each for item in dicts([*items.values()]) for each in item.items()]
+    marks = {name for name, value in graded if value not in (0, 1, None)}  # from 1 to 5: no verdicts
     rows = []
     for number, item in items.items():
         said = _said(item)
@@ -148,11 +151,10 @@ def _split(row: Record, named: str | None) -> list[Record]:
         one = row.copy()
         for name, value in own.items():
             one.set(name, value)
-        verdict = next((own[name] for name in VERDICTS if own.get(name) is not None), None)
-        if verdict in (0, 1) and ("correct" in own or "correct" not in one.fields):
+        verdict = next((own[name] for name in VERDICTS if name not in marks and own.get(name) is not None), None)
+        if verdict is not None and ("correct" in own or "correct" not in one.fields):
             one.set("correct", bool(verdict))
-        reason = own.get("finish_reason")
-        rows.append(with_tokur(one, sample=number, finish_reason=reason if isinstance(reason, str) else None))
+        rows.append(with_tokur(one, sample=number, finish_reason=find_value(own, "finish_reason", str)))
     return rows or [row]
 
 
@@ -209,9 +211,8 @@ def _reference(name: str, value: Any) -> str | list[str] | None:
         value = list(dict.fromkeys(item for item in names if isinstance(item, str) and item))
     if isinstance(value, list):
         texts = [text for item in value if isinstance(text := _reference(name, item), str)]
-        if len(texts) < len(value) or not texts:
-            return None
-        return texts[0] if len(texts) == 1 else texts
+        found = texts[0] if len(texts) == 1 else texts or None
+        return found if len(texts) == len(value) else None
     text = as_text(value)
     if not isinstance(text, str) or not text.strip():
         return None
