@@ -54,13 +54,13 @@ def test_extract_answer_goes_by_the_documented_precedence(response, answer, rule
     ("reference", "responses"),
     [
         ("12", ["一共有12个。", "答案是12。", "共12元", "答えは12です。", "The answer is:\n- 12"]),
-        ("-3", ["答案是-3", "The answer is minus 3.", "It is negative 3.", "We subtract:\n-3"]),
+        ("-3", ["答案是-3", "The answer is minus 3.", "It is negative 3.", "We subtract:\n-3", r"So \(x = -3\)."]),
         ("42", ["The answer is therefore 42 of the 50 apples.", "The answer is then 42, not 43"]),
         ("42", ["The answer is approximately 42 miles in 3 hours", "The answer is simply 42 (see step 3)"]),
         ("42", [rf"6 {sign} 7 = 42 dollars, as expected" for sign in (r"\times", r"\cdot", "⋅", "×", "X", "x", "*")]),
-        ("yes", ["Yes, 7 is prime.", "True, as shown."]),
-        ("no", ["**No.** 9 is divisible by 3."]),
-        ("A", ["A", "The answer is A", "Answer: A", "**Answer:** A", "I pick option A"]),
+        ("yes", ["True, as shown.", "It is odd.\n\nSo **yes**.", "7 > 1. The answer is yes, as shown."]),
+        ("no", ["**No.** 9 is divisible by 3.", "9 = 3 * 3\n**Answer:** No, it is not."]),
+        ("A", ["The answer is A", "**Answer:** A", "Answer: Option A, of course", "Is it B?\n\n**A**", "#### Option A"]),
         ("C", ["I pick option C over A, since A is big.", "I think it's C because A and B are wrong.", "Not A but C"]),
         ("C", ["C, but A is wrong", "I pick option C. Is it not A?", "I take option C. This is since option A"]),
         ("C", ["The best fit is (C).", "C. Because B is not valid", "Option C or option D? I take option C"]),
@@ -110,7 +110,7 @@ def test_extract_answer_reads_a_sentence_in_a_tag_like_any_other():
 
 
 def test_wanted_by_tells_from_a_reference_what_a_question_wants():
-    references = {"(B)": "choice", "12": "value", "x^2": "value", "Evelyn": "words", "True": "verdict", None: None}
+    references = {"(B)": "choice", "12": "value", "x^2": "value", "St. Louis": "words", "True": "verdict", None: None}
     assert {reference: wanted_by(reference) for reference in references} == references
     assert [*map(wanted_of, (["12", "7"], ["12", "Evelyn"], ["B", "12"]))] == ["value", None, "choice"]
 

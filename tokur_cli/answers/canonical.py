@@ -85,8 +85,9 @@ _AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)|(?<=,)\
 """Where blanks say nothing: not behind a comma that could separate thousands, so that no list looks like a number."""
 
 _CHOICE = re.compile(
-    r"(?:\(\s*([A-Ja-j])\s*\)|\[\s*([A-J])\s*\]|([A-J])\s*[).:]|([a-j])(?:\)|\.(?=\s+[-+$\\(]?\d)))"
-    r"(?:(?:\s+(?=\S)|(?<=\))(?=-?\d))(?P<beside>.*))?|([A-J])",
+    r"(?i:(?:option|choice|letter|answer)\s?:?\s)?"
+    r"(?:(?:\(\s*([A-Ja-j])\s*\)|\[\s*([A-J])\s*\]|([A-J])\s*[).:]|([a-j])(?:\)|\.(?=\s+[-+$\\(]?\d)))"
+    r"(?:(?:\s+(?=\S)|(?<=\))(?=-?\d))(?P<beside>.*))?|([A-J]))",
     re.DOTALL,
 )
 _WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")

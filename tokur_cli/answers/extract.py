@@ -74,6 +74,7 @@ _OPENING = re.compile(
     rf"|that|we|you|i)\b)",
     re.IGNORECASE,
 )
+_LEAD = re.compile(r"(?i)\A\W*(?:(?:so|thus|therefore|hence|conclusion)\b\W*)?(?:th(?:e|is|at)\s(?:\w+\s)?is\W+)?")
 _OPEN = re.compile(r"(?i)\b(?:if|when|unless|provided)\b|\b(?:and|or)\s+(?:yes|no)\b")
 """What leaves a verdict open that stands before it."""
 
@@ -102,12 +103,11 @@ def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
         return marked
     if wanted == "choice" and (letter := _chosen_letter(text)):
         return Extraction(letter, "choice")
-    verdict = _opening_verdict(text)
+    last_line = text.rstrip().rpartition("\n")[2]
+    verdict = _opening_verdict(text) or (_opening_verdict(_LEAD.sub("", last_line)) if wanted == "verdict" else None)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict and wanted != "value" else None
-    if marked or sentences.UNDECIDED.match(text):
-        return None
-    return _unmarked(text, wanted)
+    return None if marked or sentences.UNDECIDED.match(text) else _unmarked(text, wanted)
 
 
 def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extraction | None:
@@ -154,7 +154,8 @@ def wanted_by(reference: str | None) -> AnswerType | None:
     if gold is None:
         return None
     form = canonical(gold)
-    if form.kind == "words":
+    is_name = form.kind == "expression" and sentences.is_prose(gold) and not re.search(r"[\\=<>^+*$\d]", gold)
+    if is_name or form.kind == "words":
         return "verdict" if form.text in ("yes", "no", "true", "false") else "words"
     return "choice" if form.kind == "choice" else "value"
 
@@ -188,12 +189,15 @@ def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
         start, end = marker.span()
         if not text[end : end + 40].strip() or _SUPPOSED.search(text, max(0, start - 40), start):
             continue
+        if wanted == "verdict" and (verdict := _opening_verdict(text[end:])):
+            return Extraction(verdict, "answer_is")
         following = language.with_points(text[end : end + _LONGEST_STATEMENT])
         answer, behind = sentences.stated(following, language, text[:start], marker[0], letters=letters) or ("", 0)
         is_words = sentences.is_prose(answer) and canonical(answer).number is None and not re.search(r"[\d\\]", answer)
         is_read = answer and not (wanted == "value" and is_words)  # "fünfundzwanzig" is no number that we could compare
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
-        is_short = sentences.word_count(first_line(following)) <= 12 and sentences.is_answer_alone(answer)
+        is_name = wanted == "words" and sentences.word_count(answer) <= 8
+        is_short = sentences.word_count(first_line(following)) <= 12 and (is_name or sentences.is_answer_alone(answer))
         if marker[0].rstrip(" ")[-1] in ":\n" and not (is_read and (is_short or canonical(answer).kind == "choice")):
             return None
         found = Extraction(answer if is_read else "", "answer_is")
@@ -215,6 +219,9 @@ def _chosen_letter(text: str) -> str | None:
     A clause that denies or doubts chooses none; a text with one letter in its other clauses chooses that.
     """
     text = text[-_TAIL:]
+    last = canonical(text.rstrip().rpartition("\n")[2])
+    if last.kind == "choice" and last.beside is None:
+        return last.text
     said = [sentence for sentence in sentences.SENTENCE_END.split(text) if sentence.strip()]
     if text.rstrip().endswith(("?", ":")) or sentences.is_cut_off(text):
         del said[-1:]

@@ -13,11 +13,9 @@ else by comparing its answer with the references.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -207,9 +205,8 @@ def label_of(record: Record, field: str | None = None) -> tuple[float | None, st
         return None
     if value is None:
         return None, field
-    if isinstance(value, str):  # of a table
-        with suppress(ValueError):
-            value = json.loads(value.lower())
+    if isinstance(value, str) and re.fullmatch(r"true|false|[01](?:\.\d*)?|\.\d+", value.lower()):  # in a table
+        value = value.lower() == "true" if value[0].isalpha() else float(value)
     if isinstance(value, (bool, int, float)) and 0 <= value <= 1:
         return float(value), field
     raise record.error(f'"{field}" must be true, false or a number from 0 to 1, not {value!r:.40}')

@@ -90,6 +90,4 @@ def common_name(text: str) -> str | None:
     if _REALS.fullmatch(text):
         return "all real numbers"
     word = text.casefold().rstrip("!")
-    if word in YES or word in NO:
-        return "yes" if word in YES else "no"
-    return None
+    return "yes" if word in YES else "no" if word in NO else None

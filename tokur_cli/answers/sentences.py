@@ -37,7 +37,9 @@ CORRECTION = re.compile(
 )
 """Words that take back what was said before them."""
 
-_ASIDE = re.compile(r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*=[^()]*)\)")
+_ASIDE = re.compile(
+    rf"(?P<math>{_MATH})|" r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*=[^()]*)\)", re.DOTALL
+)
 _BESIDE = re.compile(
     r"(?i)[,;]?\s*(?:\b(?:because|since)\b|因为|因為|由于|由於)"
     r"|[,;]?\s*(?:\b(?:rather than|instead of|as opposed to|unlike|out of)\b|,\s+(?:not|no)\b)"
@@ -62,8 +64,8 @@ UNDECIDED = re.compile(r"\W*(?i:either\s+)?\(?[A-J]\)?\W*(?i:or|/)\W*\(?[A-J]\b"
 """Two letters of which one is meant: "either B or C"."""
 
 _LEADING_CHOICE = re.compile(
-    r"(?:(?:so|then|option|choice|la|el|a|le|die|opción|opção|alternativa|lettre|lettera|letra|buchstabe|antwort"
-    r"|opzione|вариант|pilihan|phương án|câu|ข้อ|विकल्प|选项|選項|选|選)\s*){0,2}"
+    r"(?:(?:(?i:so|then|option|choice|letter)|la|el|a|le|die|opción|opção|alternativa|lettre|lettera|letra|buchstabe"
+    r"|antwort|opzione|вариант|pilihan|phương án|câu|ข้อ|विकल्प|选项|選項|选|選)\s*){0,2}"
     rf"\(?({_LETTER})(?![A-Za-z0-9\u00c0-\u024f'])\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
 )
 _LEADING_MARKS = re.compile(r"\A(?:\n\s*[-–•·]\s+|[\s:*#_\"'>]|\\\"|,(?=\s)|\.{2,})*")
@@ -153,7 +155,7 @@ def is_cut_off(text: str) -> bool:
 
 def main_clause(sentence: str, language: Language) -> str:
     """Return a sentence without asides, reasons, contrasts and what it takes back."""
-    sentence = _ASIDE.sub("", sentence)
+    sentence = _ASIDE.sub(lambda aside: aside["math"] or "", sentence)
     corrected = CORRECTION.search(sentence) if language is ENGLISH else None
     if corrected and corrected.start():
         sentence = sentence[corrected.end() :].lstrip(" ,:")

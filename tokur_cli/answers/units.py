@@ -99,9 +99,7 @@ def unit_of(word: str, power: int = 1) -> Unit | None:
         power: its exponent, 2 in ``cm^2``.
     """
     unit = UNITS.get(word.lower().strip("."))
-    if unit is None or power == 1:
-        return unit
-    return Unit(f"{unit.dimension}^{power}", unit.factor**power)
+    return unit if unit is None or power == 1 else Unit(f"{unit.dimension}^{power}", unit.factor**power)
 
 
 def scale_of(word: str) -> str:
