@@ -60,7 +60,7 @@ def test_extract_answer_goes_by_the_documented_precedence(response, answer, rule
         ("42", [rf"6 {sign} 7 = 42 dollars, as expected" for sign in (r"\times", r"\cdot", "⋅", "×", "X", "x", "*")]),
         ("yes", ["True, as shown.", "It is odd.\n\nSo **yes**.", "7 > 1. The answer is yes, as shown."]),
         ("no", ["**No.** 9 is divisible by 3.", "9 = 3 * 3\n**Answer:** No, it is not."]),
-        ("A", ["The answer is A", "**Answer:** A", "Answer: Option A, of course", "Is it B?\n\n**A**", "#### Option A"]),
+        ("A", ["The answer is A", "**Answer:** A", "The answer is Option A, yes.", "So B?\n\n**A**", "#### Option A"]),
         ("C", ["I pick option C over A, since A is big.", "I think it's C because A and B are wrong.", "Not A but C"]),
         ("C", ["C, but A is wrong", "I pick option C. Is it not A?", "I take option C. This is since option A"]),
         ("C", ["The best fit is (C).", "C. Because B is not valid", "Option C or option D? I take option C"]),
