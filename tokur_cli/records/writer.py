@@ -154,7 +154,7 @@ class RecordWriter:
         elif due is not None:
             fault = self._missing.get(hash(self.resuming.identity(Record.parse(due, None, None))))
         if fault is not None:
-            raise TokurError(f"{fault}: resume with the same input, or write to another file")
+            raise TokurError(f"{fault}: resume with the same input and options, or write to another file")
         self.stream.truncate(self._end)
         if self._end:
             self.stream.write(b"\n")

@@ -42,7 +42,7 @@ def heatmap_response(
         response=tokens.response,
         spans=tokens.spans,
         values=tokens.values,
-        group=record.id or question or name,
+        group=str(record.turns or name),
         sample=record.sample if "sample" in record.tokur else None,
         question=question,
         scores={name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.scores.items()},

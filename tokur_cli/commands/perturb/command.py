@@ -48,9 +48,7 @@ def perturb(
 
         session = Session(loaded, form, progress, scoring.batch_tokens)
         maker = PosteriorMaker(session, scoring, writer)
-        if items is None:
-            maker.look()
-        else:
+        if items is not None:
             usual = CALIBRATION_RESPONSES if options.calibrate is not None and source.limit is None else None
             maker.read(items, usual, labels, invalid)
             if options.calibrate is not None:
@@ -59,4 +57,6 @@ def perturb(
                 maker.sweep(options.strengths)
         if options.folder is not None:
             maker.keep(options.folder)
+        if items is None:  # last, since who reads it may go away
+            maker.look()
     invalid.finish()
