@@ -63,7 +63,7 @@ def test_extract_answer_goes_by_the_documented_precedence(response, answer, rule
         ("A", ["The answer is A", "**Answer:** A", "The answer is Option A, yes.", "So B?\n\n**A**", "#### Option A"]),
         ("C", ["I pick option C over A, since A is big.", "I think it's C because A and B are wrong.", "Not A but C"]),
         ("C", ["C, but A is wrong", "I pick option C. Is it not A?", "I take option C. This is since option A"]),
-        ("C", ["The best fit is (C).", "C. Because B is not valid", "A? We choose C.", "Option C or option D? I take option C"]),
+        ("C", ["The fit is (C).", "C. Because B is not", "A? We choose C.", "Option C or option D? I take option C"]),
     ],
 )
 def test_extract_answer_reads_what_people_write(reference, responses):
