@@ -90,7 +90,7 @@ def test_extract_answer_reads_nothing_that_is_not_stated(response):
 def test_extract_answer_reads_no_verdict_or_letter_that_is_open():
     for response in ("Yes, but only if it rains.", "Maybe.", "True or false"):
         assert extract_answer(response, wanted="verdict") is None, response
-    for response in ("?", "Either B or C."):
+    for response in ("?", "Either B or C.", "A\nB\nC"):
         assert extract_answer(response, wanted="choice") is None, response
     assert extract_answer("Yes, 11 is prime.", wanted="value") is None
 

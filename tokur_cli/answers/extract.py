@@ -219,8 +219,8 @@ def _chosen_letter(text: str) -> str | None:
     A clause that denies or doubts chooses none; a text with one letter in its other clauses chooses that.
     """
     text = text[-_TAIL:]
-    last = canonical(text.rstrip().rpartition("\n")[2])
-    if last.kind == "choice" and last.beside is None:
+    *before, last = map(canonical, text.rstrip().split("\n")[-2:])
+    if last.kind == "choice" and last.beside is None and all(one.kind != "choice" or one.beside for one in before):
         return last.text
     said = [sentence for sentence in sentences.SENTENCE_END.split(text) if sentence.strip()]
     if text.rstrip().endswith(("?", ":")) or sentences.is_cut_off(text):

@@ -24,6 +24,7 @@ from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_
 from tokur_cli.records.formats import rows
 from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.quantity import Quantity
+from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.scores.quantities import QUANTITIES
@@ -104,13 +105,21 @@ def _read(
     """Count every record's values for the scales and keep it if it is to show; return what is to be said of all."""
     settings: dict[str, None] = {}
     given: list[bool | None] = []  # of answers that a certificate does not keep back: whether each is correct
-    withheld = 0
+    withheld, questions = 0, Questions()
     for item in items:
         try:
             if isinstance(item, RecordError):
                 raise item
             answer = _shown_answer(item, labels)
-            response = heatmap_response(item.record, needed, scales.others, correct=item.correct, answer=answer)
+            question = questions.known(item.record) if gallery.choice.compare else None
+            response = heatmap_response(
+                item.record,
+                needed,
+                scales.others,
+                correct=item.correct,
+                answer=answer,
+                group=None if question is None else question.key,
+            )
         except RecordError as error:
             invalid.skip_or_raise(error)
         else:

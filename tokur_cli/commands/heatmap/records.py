@@ -21,6 +21,7 @@ def heatmap_response(
     *,
     correct: bool | None = None,
     answer: str | None = None,
+    group: str | None = None,
 ) -> HeatmapResponse:
     """Return what is painted of a scored record.
 
@@ -30,6 +31,7 @@ def heatmap_response(
         wanted: token quantities that are taken too if it has them.
         correct: whether it is correct; None where that is not said.
         answer: its answer; None where none is shown.
+        group: the key of its question; None where none is asked for.
     """
     tokens = scored_tokens(record, (*needed, *wanted))
     for name in needed:
@@ -42,7 +44,7 @@ def heatmap_response(
         response=tokens.response,
         spans=tokens.spans,
         values=tokens.values,
-        group=str(record.turns or name),
+        group=group or name,
         sample=record.sample if "sample" in record.tokur else None,
         question=question,
         scores={name: record.number(f'"tokur.scores.{name}"', value) for name, value in record.scores.items()},

@@ -207,8 +207,10 @@ class _Distributions:
             wanted = {f"eu_{estimator}", *on_demand}
             beside_base = {"eu_kl": self._divergences, "eu_fisher": self._fisher_terms}
             further = {name: self._mean(compute()) for name, compute in beside_base.items() if name in wanted}
-            mutual = (self._mixture_entropy() - au).clamp(min=0) * (len(entropies) > 2)  # one draw: 0, but for rounding
-            eu = mutual if estimator == "paper" else further[f"eu_{estimator}"]
+            if estimator == "paper":  # 0 of one draw, but for rounding
+                eu = (self._mixture_entropy() - au).clamp(min=0) * (len(entropies) > 2)
+            else:
+                eu = further[f"eu_{estimator}"]
             found |= {"tu": au + eu, "au": au, "eu": eu}
             found |= {name: values for name, values in further.items() if name in on_demand}
         return found | of_base
