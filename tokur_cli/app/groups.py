@@ -97,6 +97,8 @@ def _options(group: Any, parameter: inspect.Parameter) -> Iterator[inspect.Param
         option = copy.copy(declared[0])
         if any(isinstance(mark, Rare) for mark in others):
             option.param_decls, option.rich_help_panel = (f"{SET} {field.name}",), RARE
+        elif not option.param_decls and option.default is ...:  # Typer 0.27 would spell the flag as its metavar
+            option.param_decls = (f"--{field.name.replace('_', '-')}",)
         option.rich_help_panel = option.rich_help_panel or group.panel
         if hint.__origin__ is bool:
             option.metavar = ""  # a flag takes no value
