@@ -294,7 +294,7 @@ def test_score_numbers_are_those_of_the_model_that_is_in_memory(share, dtype, fo
     results = []
     for loaded in (whole, divided):
         draws = Draws(build_posterior(loaded.model, cache=tmp_path / "bases"), 2)
-        loaded.probe.check_scoring(draws)
+        loaded.probe.check_scoring(draws.posterior)
         loaded.probe.check_generation()
         results.append(dict(Scorer(loaded.model, draws).score([RESPONSE]))[0])
     assert len(list((tmp_path / "bases").iterdir())) == 1, "the same weights"

@@ -58,7 +58,7 @@ def scored(model, draws, responses):
 
 def beside_the_oracle(loaded, whole, posterior):
     """Return what is scored, what it is for the whole model in float64, and how far the product itself is off."""
-    loaded.probe.check_scoring(Draws(posterior, 1))
+    loaded.probe.check_scoring(posterior)
     loaded.probe.check_generation()
     (got,) = scored(loaded.model, Draws(posterior, 2), [RESPONSE])
     ids = RESPONSE.prompt_ids, RESPONSE.response_ids

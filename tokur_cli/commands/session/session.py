@@ -79,7 +79,7 @@ class Session:
         else:
             cache = cache_folder() / "bases"
             posterior = build_posterior(model, options.settings, cache=cache, progress=say)
-        self.model.probe.check_scoring(Draws(posterior, 1))
+        self.model.probe.check_scoring(posterior)
         if options.chooses_sigma:
             posterior = self._with_suitable_strength(posterior)
         perturbed, layers = count_layers(model, posterior.matrices)

@@ -33,7 +33,7 @@ def merge_adapter(
 
     from tokur_cli.engine.forward.batching import refusing
     from tokur_cli.engine.forward.body import input_device
-    from tokur_cli.engine.forward.probe import probe_ids, rounding, tolerance
+    from tokur_cli.engine.forward.probe import probe_ids, tolerance
     from tokur_cli.engine.model.linear import is_quantised
 
     ids = torch.tensor([list(probe_ids(tokenizer))], device=input_device(model))
@@ -68,12 +68,14 @@ def merge_adapter(
                     without = predictions(beside)
                 expected = predictions(beside)
                 adapted = beside.merge_and_unload()
-                # A divergence is as the square of a distance: a quarter of the way from the base is too far
+                # A divergence is as the square of a distance: a quarter of the way from the base is too far, but not
+                # what rounding makes of a deep model
                 moved, off = (
                     float((expected.exp() * (expected - other)).sum(-1).max())  # of a token, in nats
                     for other in (without, predictions(adapted))
                 )
-                if not off <= min(tolerance(adapted.dtype), max(rounding(adapted.dtype), moved / 16)):
+                most = tolerance(adapted.dtype)
+                if not off <= min(most, max(most / 10, moved / 16)):
                     raise ValueError(f"merged, it is {off:.2g} nats a token from what it is beside the weights")
     whole: PreTrainedModel = adapted.eval().requires_grad_(False)
     return whole
