@@ -12,7 +12,7 @@ from tests.engine.more_families import GEMMA, MORE, SMALL, model_of
 from tests.tiny import tiny_model
 from tokur_cli.engine.baselines.layers import LayerView
 from tokur_cli.engine.forward import prefix_tree
-from tokur_cli.engine.forward.batching import HalvingBatches, available_bytes, is_out_of_memory
+from tokur_cli.engine.forward.batching import HalvingBatches, available_bytes, is_out_of_memory, pass_positions
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.forward.prefix_tree import divide
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
@@ -217,14 +217,21 @@ def test_available_bytes_are_those_of_the_fullest_device_and_no_other_is_asked(m
     assert sorted(asked) == [0, 1]
 
 
-@given(st.lists(st.integers(1, 500), min_size=1, max_size=40), st.integers(1, 3000), st.integers(0, 900))
-def test_padded_holds_every_sequence_once_in_rows_of_like_length(lengths, budget, before):
-    batches = list(HalvingBatches(budget).padded(dict(enumerate(lengths)), before))
+@given(
+    st.lists(st.integers(1, 500), min_size=1, max_size=40),
+    st.integers(1, 3000),
+    st.integers(0, 900),
+    st.sampled_from([("cpu", 3), ("cuda", 3), ("cuda", 33)]),
+)
+def test_padded_holds_every_sequence_once_in_rows_of_like_length(lengths, budget, before, where):
+    costs = pass_positions(*where)
+    batches = list(HalvingBatches(budget, costs).padded(dict(enumerate(lengths)), before))
     assert sorted(itertools.chain(*batches)) == [*range(len(lengths))]
     for batch in batches:
         longest, shortest = lengths[batch[0]], min(lengths[index] for index in batch)
         assert longest == max(lengths[index] for index in batch)
-        assert shortest >= min(0.9 * longest, longest - 8)
+        padding = sum(longest - lengths[index] for index in batch)
+        assert shortest >= 0.9 * longest or padding <= costs
         assert len(batch) == 1 or len(batch) * (longest + before // 8) <= budget
 
 

@@ -9,7 +9,7 @@ from tests.engine import oracle
 from tests.engine.more_families import GEMMA, MORE, model_of
 from tests.engine.oracle import reference_quantities
 from tests.tiny import tiny_model
-from tokur_cli.engine.forward.hooks import Draws, perturbed
+from tokur_cli.engine.forward.hooks import Draws, Steps, perturbed
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.engine.scoring import quantities
@@ -170,7 +170,7 @@ def test_score_of_a_long_response_is_what_it_is_alone_after_shorter_ones():
         assert mine["au"] == pytest.approx(alone["au"], abs=1e-5)
     # and no noise comes twice: by the 258th step a repeated table would begin again
     matrix = posterior.matrices[0]
-    table = together.draws.coefficients(matrix, torch.ones(1, 1, 512, 32), torch.arange(512)[None], 512)[0, 0]
+    table = together.draws.coefficients(matrix, torch.ones(1, 1, 512, 32), Steps.of(torch.arange(512)[None]))[0, 0]
     assert table == pytest.approx(SIGMA * np.sqrt(32) * posterior.step_noise(matrix, 0, 512), abs=1e-5)
 
 

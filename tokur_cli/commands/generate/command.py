@@ -107,7 +107,7 @@ class GenerateWork(Work):
         _, request = request_of(session, self.decoding, 0, record, none_written)
         return len(request.prompt_ids), 0
 
-    def count_batches(self, lengths: Sequence[int], batch_tokens: int) -> int:  # noqa: D102
+    def count_batches(self, lengths: Sequence[int], device: str) -> int:  # noqa: D102
         from tokur_cli.commands.session.session import ROWS
 
         return -(-len(lengths) * self.decoding.samples // (self.decoding.batch_size or ROWS))

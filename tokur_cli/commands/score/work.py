@@ -75,13 +75,14 @@ class ScoreWork(Work):
         tokens = session.tokenize(record).tokens
         return len(tokens.prompt_ids), len(tokens.response_ids)
 
-    def count_batches(self, lengths: Sequence[int], batch_tokens: int) -> int:  # noqa: D102
-        from tokur_cli.engine.forward.batching import HalvingBatches
+    def count_batches(self, lengths: Sequence[int], device: str) -> int:  # noqa: D102
+        from tokur_cli.engine.forward.batching import HalvingBatches, pass_positions
 
         needs = self.scoring.needs
         rows = 1 if needs.isdisjoint(OF_DRAWS) else 1 + self.scoring.posterior.members
+        batch_tokens = self.scoring.batch_tokens or default_batch_tokens(device)
         sizes = window_sizes(largest_window(needs, self.scoring.baselines, batch_tokens))
-        batches = HalvingBatches(batch_tokens // rows)
+        batches = HalvingBatches(batch_tokens // rows, pass_positions(device, rows))
         return sum(1 for window in windows(lengths, sizes) for _ in batches.padded(dict(enumerate(window))))
 
 

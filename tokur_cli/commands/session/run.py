@@ -6,7 +6,6 @@ import sys
 from functools import partial
 from typing import Any
 
-from tokur_cli.commands.options.scoring import default_batch_tokens
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.session.model import describe
@@ -119,12 +118,11 @@ def dry_run(source: InputOptions, work: Work | None) -> None:
     }
     if work is not None and session is not None:
         device = "cuda" if this_machine()["GPU"] and work.model.device_map != "cpu" else "cpu"
-        batch_tokens = work.scoring.batch_tokens or default_batch_tokens(device)
         found |= {
             "model": session.description.name,
             "dtype": session.description.dtype,
             "samples": None if work.outputs is None else len(lengths) * work.outputs,
-            "batches": work.count_batches([sum(length) for length in lengths], batch_tokens),
+            "batches": work.count_batches([sum(length) for length in lengths], device),
         }
     with naming(STANDARD_OUTPUT):
         if sys.stdout.isatty():

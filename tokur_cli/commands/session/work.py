@@ -146,5 +146,5 @@ class Work(ABC):
         """Return the tokens of a record's prompt, and of its response or 0."""
 
     @abstractmethod
-    def count_batches(self, lengths: Sequence[int], batch_tokens: int) -> int:
-        """Return how many batches there will be, about; by the tokens of each record and the positions of a batch."""
+    def count_batches(self, lengths: Sequence[int], device: str) -> int:
+        """Return how many batches there will be, about; by the tokens of each record and the kind of device."""

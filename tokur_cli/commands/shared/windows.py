@@ -28,8 +28,8 @@ def _size(item: Any) -> int:
 
 
 def window_sizes(largest: int) -> Iterator[int]:
-    """Yield 16, 32, 64, … records, at most the largest, if that is more."""
-    size = _FIRST_WINDOW
+    """Yield 16, 32, 64, … records, at most the largest, if that is more; at first a quarter of the largest."""
+    size = max(_FIRST_WINDOW, largest // 4)
     while True:
         yield size
         size = max(size, min(2 * size, largest))

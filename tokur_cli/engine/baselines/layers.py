@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from tokur_cli.engine.forward.batching import HalvingBatches, pad
+from tokur_cli.engine.forward.batching import HalvingBatches, pad, pass_positions
 from tokur_cli.engine.forward.body import input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.forward.rope import rescaled_beyond
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
@@ -37,7 +37,8 @@ class TextPasses:
 
     def __init__(self, model: PreTrainedModel, batch_tokens: int) -> None:
         self.model = model
-        self._batches = HalvingBatches(batch_tokens, apart_from=rescaled_beyond(model))
+        of_pass = pass_positions(input_device(model).type, 1)
+        self._batches = HalvingBatches(batch_tokens, of_pass, apart_from=rescaled_beyond(model))
 
     @torch.inference_mode()
     def compute(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,9 +24,11 @@ from tokur_cli.records.errors import TokurError
 Result = TypeVar("Result")
 
 _LIKE = 0.9
-"""Rows of a batch are at least this fraction of the longest,"""
-_LIKE_TOKENS = 8
-"""or so many tokens shorter: what a pass costs in any case is more than they are."""
+"""Rows of a batch are at least this fraction of the longest, unless their padding costs less than another pass."""
+_PASS = 32
+_ACCELERATOR_PASS = 2048
+"""Positions that cost what a pass costs in any case: on an accelerator those of all rows, computed while the thousands
+of kernels of a pass are started, which takes an H100 70 ms for 30 layers with draws."""
 _COLUMNS = 8
 """So many keys and values of a layer take less than what the layer computes of one position."""
 _OUT_OF_MEMORY = re.compile(r"out of memory|STATUS_ALLOC_FAILED|can't allocate memory", re.IGNORECASE)
@@ -36,15 +39,20 @@ class HalvingBatches:
 
     Args:
         batch_tokens: positions in a batch; halved for good when memory does not suffice.
+        pass_positions: padding that a batch may have in any case.
         make_room: gives up what can be computed again, when memory does not suffice.
         apart_from: rows that are longer than this never stand beside others, see ``rescaled_beyond``.
     """
 
     def __init__(
-        self, batch_tokens: int, make_room: Callable[[], object] = lambda: None, apart_from: int = sys.maxsize
+        self,
+        batch_tokens: int,
+        pass_positions: int,
+        make_room: Callable[[], object] = lambda: None,
+        apart_from: int = sys.maxsize,
     ) -> None:
         self.batch_tokens = max(1, batch_tokens)
-        self._make_room, self._apart_from = make_room, apart_from
+        self._pass_positions, self._make_room, self._apart_from = pass_positions, make_room, apart_from
 
     def padded(self, lengths: Mapping[int, int], before: int = 0) -> Iterator[list[int]]:
         """Cut sequences of these lengths into batches of rows of like length, the longest first.
@@ -57,10 +65,13 @@ class HalvingBatches:
         while order:
             longest = lengths[order[0]]
             size = max(1, self.batch_tokens // (longest + before // _COLUMNS))
-            shortest = min(_LIKE * longest, longest - _LIKE_TOKENS)
-            if before + longest > self._apart_from:
-                shortest = max(shortest, self._apart_from - before + 1)
-            batch = [index for index in order[:size] if lengths[index] >= shortest]
+            least = self._apart_from - before + 1 if before + longest > self._apart_from else 0
+            padding = itertools.accumulate(longest - lengths[index] for index in order)
+            batch = [
+                index
+                for index, padded in zip(order[:size], padding, strict=False)
+                if lengths[index] >= max(least, _LIKE * longest if padded > self._pass_positions else 0)
+            ]
             yield batch
             order = order[len(batch) :]
 
@@ -86,6 +97,11 @@ class HalvingBatches:
         middle = len(batch) // 2
         yield from self.results(batch[:middle], lengths, compute)
         yield from self.results(batch[middle:], lengths, compute)
+
+
+def pass_positions(device: str, num_rows: int) -> int:
+    """Return how many positions of a text cost what a pass costs in any case, on a kind of device under some rows."""
+    return _PASS if device == "cpu" else max(_PASS, _ACCELERATOR_PASS // num_rows)
 
 
 def pad(sequences: Sequence[Sequence[int] | npt.NDArray[np.int64]], device: torch.device) -> Tensor:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,28 @@ from tokur_cli.engine.posterior.posterior import PerturbedMatrix, Posterior
 from tokur_cli.records.errors import TokurError
 
 _FIRST_STEPS = 256  # initial size of the step tables; they double when a longer response comes
+
+
+class Steps(NamedTuple):
+    """The decoding steps of a batch's positions, looked up once for all projections.
+
+    Args:
+        places: (B, L) the steps, 0 where there is none.
+        fixed: (B, L, 1) whether a position has none, as those of a prompt: there the member's fixed draw holds.
+        num_steps: more than the largest.
+        some_fixed: whether any position has none.
+    """
+
+    places: Tensor
+    fixed: Tensor
+    num_steps: int
+    some_fixed: bool
+
+    @classmethod
+    def of(cls, steps: Tensor) -> Steps:
+        """Return what (B, L) steps are, −1 where there is none."""
+        low, high = torch.stack(steps.aminmax()).tolist()
+        return cls(steps.clamp(min=0), (steps < 0)[..., None], high + 1, low < 0)
 
 
 class Draws:
@@ -40,27 +63,26 @@ class Draws:
         self._kept: dict[tuple[str, torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor | slice]] = {}
         self._steps: dict[tuple[str, torch.device], Tensor] = {}
 
-    def coefficients(self, matrix: PerturbedMatrix, inputs: Tensor, steps: Tensor | None, count: int) -> Tensor:
+    def coefficients(self, matrix: PerturbedMatrix, inputs: Tensor, steps: Steps | None) -> Tensor:
         """Return what the draws' ΔWx are in terms of U′: ΔWx = U′ times this.
 
         Args:
             matrix: the projection.
             inputs: x, (M, B, L, in).
-            steps: (B, L) decoding step of each position, −1 where the member's fixed draw holds (the prompt);
-                None where it holds everywhere.
-            count: number of steps, more than the largest of ``steps``.
+            steps: of each position; None where the member's fixed draw holds everywhere.
 
         Returns:
             (M, B, L, r′) in the inputs' dtype.
         """
         _, noise, _ = self.tensors_of(matrix, inputs)
-        projected = torch.einsum("mbli,mir->mblr", inputs, noise)
         if steps is not None:
-            steps, table = steps.to(inputs.device), self._step_noise(matrix, inputs.device, count)
+            table = self._step_noise(matrix, inputs.device, steps.num_steps)
             norm = torch.linalg.vector_norm(inputs, dim=-1, keepdim=True, dtype=torch.float32)  # (M, B, L, 1)
-            fresh = self.posterior.sigma * norm * table[:, steps.clamp(min=0)]  # (M, B, L, r')
-            projected = torch.where(steps[None, :, :, None] >= 0, fresh.to(projected.dtype), projected)
-        return projected
+            fresh: Tensor = (norm * table[:, steps.places.to(inputs.device)]).to(inputs.dtype)  # (M, B, L, r')
+            if not steps.some_fixed:
+                return fresh
+        projected = torch.einsum("mbli,mir->mblr", inputs, noise)
+        return projected if steps is None else torch.where(steps.fixed.to(inputs.device), projected, fresh)
 
     def tensors_of(self, matrix: PerturbedMatrix, like: Tensor) -> tuple[Tensor, Tensor, Tensor | slice]:
         """Return what a projection is perturbed by, where and as ``like`` is.
@@ -76,12 +98,12 @@ class Draws:
         return self._kept[key]
 
     def _step_noise(self, matrix: PerturbedMatrix, device: torch.device, steps: int) -> Tensor:
-        """Return ξ of all draws, (M, ``steps`` or more, r′)."""
+        """Return σξ of all draws, (M, ``steps`` or more, r′)."""
         key = matrix.name, device
         if key not in self._steps or self._steps[key].shape[1] < steps:
             size = max(_FIRST_STEPS, 1 << (steps - 1).bit_length())
             noise = [self.posterior.step_noise(matrix, m, size) for m in range(self.num_draws)]
-            self._steps[key] = torch.stack(noise).to(device)
+            self._steps[key] = self.posterior.sigma * torch.stack(noise).to(device)
         return self._steps[key]
 
 
@@ -91,23 +113,22 @@ def perturbed(draws: Draws | None, steps: Tensor | None = None) -> Iterator[None
 
     Args:
         draws: the draws, if there are any; a batch must have (1 + M)·B rows in member-major order.
-        steps: (B, L) decoding step of each position, as in ``Draws.coefficients``.
+        steps: (B, L) decoding step of each position, −1 where there is none; None where the fixed draws hold.
     """
     if draws is None:
         yield
         return
-    count = 0 if steps is None else int(steps.max()) + 1
+    found = None if steps is None else Steps.of(steps)
     with ExitStack() as stack:
         for matrix in draws.posterior.matrices:
-            stack.enter_context(matrix.module.register_forward_hook(partial(_add, draws, matrix, steps, count)))
+            stack.enter_context(matrix.module.register_forward_hook(partial(_add, draws, matrix, found)))
         yield
 
 
 def _add(
     draws: Draws,
     matrix: PerturbedMatrix,
-    steps: Tensor | None,
-    count: int,
+    steps: Steps | None,
     _module: nn.Module,
     arguments: tuple[Tensor, ...],
     output: Tensor,
@@ -116,11 +137,11 @@ def _add(
     inputs, output = arguments[0], output.contiguous()  # ((1 + M)·B, L, in)
     if inputs.ndim > 3:
         inputs = inputs.flatten(1, -2)  # latent attention has a dimension for its one head between them
-    if inputs.ndim != 3 or (steps is not None and inputs.shape[1] != steps.shape[1]):
+    if inputs.ndim != 3 or (steps is not None and inputs.shape[1] != steps.places.shape[1]):
         raise TokurError(f"{matrix.name} is not given its inputs token by token: leave it out of --targets")
     base_rows = inputs.shape[0] // (1 + draws.num_draws)
     drawn = inputs[base_rows:].unflatten(0, (draws.num_draws, base_rows))
-    coefficients = draws.coefficients(matrix, drawn, steps, count).flatten(0, 2).to(output.dtype)
+    coefficients = draws.coefficients(matrix, drawn, steps).flatten(0, 2).to(output.dtype)
     moved = output[base_rows:].view(len(coefficients), output.shape[-1])
     basis, _, rows = draws.tensors_of(matrix, output)
     # addmm adds in float32 what it multiplies: in low precision one rounding less than a product and a sum

@@ -24,8 +24,6 @@ from transformers.utils.generic import ModelOutput
 
 from tokur_cli.engine.forward.body import empty_cache
 
-MIN_SAVING = 64
-"""Positions that a node saves: fewer are not worth a pass of their own."""
 MIN_PIECE = 256
 PIECES_IN_BUDGET = 8
 """A long node is computed in pieces of a fraction of the budget. They end at the same places whatever follows, so that
@@ -49,15 +47,13 @@ class Node(NamedTuple):
     children: tuple[Node, ...] = ()
 
 
-def divide(
-    sequences: Mapping[int, Ids], prompt_ends: Mapping[int, int], min_saving: int = MIN_SAVING
-) -> tuple[Node, ...]:
+def divide(sequences: Mapping[int, Ids], prompt_ends: Mapping[int, int], min_saving: int) -> tuple[Node, ...]:
     """Return the roots of the tree of sequences, in which each ends with a leaf of one position or more.
 
     Args:
         sequences: by id; non-negative numbers that stand for what a position is computed from.
         prompt_ends: positions of each prompt. Where it is worth it, a node ends there, and may serve another window.
-        min_saving: how many positions an inner node saves, or more.
+        min_saving: how many positions an inner node saves, or more: fewer are not worth a pass of their own.
     """
     order = sorted(sequences, key=lambda index: (sequences[index].astype(">i8").tobytes(), index))
     common = [0, *(agreement(sequences[a], sequences[b]) for a, b in itertools.pairwise(order))]

@@ -34,7 +34,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, logits_from
 from tokur_cli.engine.forward.hooks import perturbed
-from tokur_cli.engine.forward.prefix_tree import MIN_SAVING, Ids, agreement
+from tokur_cli.engine.forward.prefix_tree import Ids, agreement
 from tokur_cli.engine.forward.rope import rescaled_beyond
 from tokur_cli.engine.scoring.scorer import PLAIN_LAYERS, Scorer, identity_of
 
@@ -195,7 +195,8 @@ class KVCache:
             in_turn = [self.prefill(group) for group in groups]
             return [text for some, _ in in_turn for text in some], torch.cat([logits for _, logits in in_turn], dim=1)
         common = min(agreement(texts[0], text[:-1]) for text in texts)  # tokens, which go through once
-        if (len(texts) - 1) * common >= MIN_SAVING and all(type(layer) is DynamicLayer for layer in cache.layers):
+        saves = (len(texts) - 1) * common >= self._scorer.min_saving
+        if saves and all(type(layer) is DynamicLayer for layer in cache.layers):
             self._scorer.forward([texts[0][:common]], cache)
             cache.batch_repeat_interleave(len(texts))
         else:

@@ -27,7 +27,8 @@ from tokur_cli.records.errors import TokurError
 _FREE_TO_JOIN = 1 / 8  # of the rows: fewer are not worth a pass over prompts
 _ENDED_TO_STAY = 1 / 64  # of the rows: so many may run along
 _SCORED_TO_STAY = 1 / 16  # where others of the 1 + M rows of a response have to be moved
-_PREFILL_TOKENS = 1024  # padded positions of the prompts that are processed at once
+_PREFILL_TOKENS = {"cpu": 1024}  # padded positions of the prompts that are processed at once
+_ACCELERATOR_PREFILL_TOKENS = 16384
 _END = object()  # of requests
 
 FinishReason = Literal["stop", "length", "stop_string", "step"]
@@ -276,9 +277,10 @@ class Decoder:
     def _prefill(self, requests: list[DecodingRequest]) -> Iterator[Result]:
         """Process prompts, some at a time, and begin the responses that the last rows are for."""
         first = len(self._rows) - sum(len(request.samples) for request in requests)
+        positions = _PREFILL_TOKENS.get(self._cache.device.type, _ACCELERATOR_PREFILL_TOKENS)
         while requests:
             texts = [identity_of(request.prompt_ids, request.begun.token_ids) for request in requests]
-            count = max(1, _PREFILL_TOKENS // len(texts[0]))  # the longest comes first
+            count = max(1, positions // len(texts[0]))  # the longest comes first
             some, requests = requests[:count], requests[count:]
             copies = [len(request.samples) for request in some]
             kept, following = self._cache.prefill(texts[:count])

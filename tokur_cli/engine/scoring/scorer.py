@@ -14,10 +14,10 @@ from torch import Tensor
 from transformers import Cache, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from tokur_cli.engine.forward.batching import HalvingBatches, pad
+from tokur_cli.engine.forward.batching import HalvingBatches, pad, pass_positions
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.forward.hooks import Draws, perturbed
-from tokur_cli.engine.forward.prefix_tree import MIN_SAVING, Ids, Node, PrefixTree, divide, has_latent_attention
+from tokur_cli.engine.forward.prefix_tree import Ids, Node, PrefixTree, divide, has_latent_attention
 from tokur_cli.engine.forward.rope import rescaled_beyond
 from tokur_cli.engine.scoring.quantities import token_quantities
 from tokur_cli.records.errors import TokurError
@@ -77,7 +77,8 @@ class Scorer:
             from one fixed draw), ``shared`` (one draw per member for the whole response) or ``joint`` (the same draws,
             each weighted by the probability it gave to the response so far).
         batch_tokens: positions in a batch, all 1 + M rows counted; halved for good when memory does not suffice.
-        min_saving: positions that are computed once for several responses, if there are so many that this saves.
+        min_saving: positions that are computed once for several responses, if there are so many that this saves; None
+            for those that a pass costs.
         options: ``estimator``, ``on_demand``, ``compare`` and ``alternatives`` of ``token_quantities``.
     """
 
@@ -88,11 +89,10 @@ class Scorer:
         *,
         sampling: SamplingMode = "stepwise",
         batch_tokens: int = 8192,
-        min_saving: int = MIN_SAVING,
+        min_saving: int | None = None,
         **options: Any,
     ) -> None:
         self.model, self.draws, self.sampling = model, draws, sampling
-        self.min_saving = min_saving
         self._options = options
         self._is_joint = sampling == "joint" and draws is not None
         self.device = input_device(model)
@@ -100,7 +100,9 @@ class Scorer:
         self.num_rows = 1 + (draws.num_draws if draws else 0)
         self._tree = PrefixTree(model, self.forward)
         self._longest_shared = rescaled_beyond(model)
-        self._batches = HalvingBatches(batch_tokens // self.num_rows, self._tree.clear, self._longest_shared)
+        of_pass = pass_positions(self.device.type, self.num_rows)
+        self.min_saving = of_pass if min_saving is None else min_saving
+        self._batches = HalvingBatches(batch_tokens // self.num_rows, of_pass, self._tree.clear, self._longest_shared)
 
     @cached_property
     @torch.inference_mode()
