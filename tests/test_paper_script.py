@@ -16,15 +16,8 @@ from tests.readmes import ROOT
 from tokur_cli.scores.catalogue import CATALOGUE
 
 PAPER = ROOT / "samples" / "paper"
-QUICK = {
-    "LIMIT": "2",
-    "TOKENS": "12",
-    "TEMPLATE": "chat",
-    "DTYPE": "float32",
-    "SCORES": "default",
-    "FORM": "jsonl",
-    "SEEDS": "0 1",
-}
+QUICK = {"LIMIT": "2", "TOKENS": "12", "TEMPLATE": "chat", "DTYPE": "float32"}
+QUICK |= {"SCORES": "default", "FORM": "jsonl", "SEEDS": "0 1"}
 
 
 def start(folder, script, programs, **settings):

@@ -1,12 +1,9 @@
 """What is computed in float64 is computed on the CPU where the model is on a Mac's GPU, which has none."""
 
 import ctypes
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -24,7 +21,7 @@ _MPS, _META = 13, 14  # c10::DeviceType
 class _NoFloat64(TorchDispatchMode):
     """Refuses float64 on a Mac's GPU in PyTorch's own words."""
 
-    def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
         result = function(*arguments, **(options or {}))
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(tensor, Tensor) and tensor.device.type == "mps" and tensor.dtype == torch.float64:
@@ -33,34 +30,23 @@ class _NoFloat64(TorchDispatchMode):
 
 
 @contextmanager
-def fake_mac_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have tensors on "mps" be fake ones within the context, for which float64 is an error."""
+def fake_mac_gpu(monkeypatch):
+    """Have tensors on "mps" be fake ones within the context, for which float64 is an error.
+
+    Indexing and copying pass a guard that chooses the current GPU. Where there is no guard or no GPU, that of the
+    device "meta", which has nothing to choose from, stands in for it.
+    """
     if torch.__version__ < "2.13":  # (compared as versions)
         pytest.skip("the fake tensors of PyTorch before 2.13 know less of GPUs")
-    monkeypatch.setattr(FakeTensor, "tolist", _zeros, raising=False)
-    with _guard_of_no_device(), FakeTensorMode(allow_non_fake_inputs=True), _NoFloat64():
-        yield
-
-
-@contextmanager
-def _guard_of_no_device() -> Iterator[None]:
-    """Let indexing and copying pass the guard that chooses the current GPU, where there is no guard or no GPU.
-
-    That of the device "meta", which has nothing to choose from, stands in for it.
-    """
+    monkeypatch.setattr(FakeTensor, "tolist", lambda tensor: torch.zeros(tensor.shape).tolist(), raising=False)
     library = ctypes.CDLL(str(next(Path(torch.__file__).parent.glob("lib/libc10.[sd][oy]*"))))
     guards = (ctypes.c_void_p * (_META + 1)).in_dll(library, "_ZN3c104impl26device_guard_impl_registryE")
-    own = guards[_MPS]
-    guards[_MPS] = guards[_META]
+    own, guards[_MPS] = guards[_MPS], guards[_META]
     try:
-        yield
+        with FakeTensorMode(allow_non_fake_inputs=True), _NoFloat64():
+            yield
     finally:
         guards[_MPS] = own
-
-
-def _zeros(tensor: Tensor) -> list[Any]:
-    zeros: list[Any] = np.zeros(tensor.shape, str(tensor.dtype).removeprefix("torch.")).tolist()
-    return zeros
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.7), Sampling(0.7, top_k=5)])

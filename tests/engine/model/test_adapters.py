@@ -93,6 +93,13 @@ def test_merge_adapter_says_why_it_cannot(spoil, message, tmp_path):
         load(tmp_path / "adapter")
 
 
+def test_merge_adapter_takes_a_weak_one_of_a_deep_model_that_rounding_moves_as_far(tmp_path):
+    base = tiny_model_folder(tmp_path, num_hidden_layers=8)
+    deep = tiny_model(num_hidden_layers=8)
+    save_adapter(tmp_path / "adapter", ("LoraConfig", LORA | {"lora_alpha": 0.01}), base, deep)
+    assert load(tmp_path / "adapter", dtype="bfloat16").dtype == "bfloat16"
+
+
 def test_merge_adapter_refuses_what_is_another_model_when_merged(tmp_path):
     """The input embeddings' adapter would change the head, too, which shares the weight."""
     tied = tiny_model(tie_word_embeddings=True)
