@@ -38,7 +38,7 @@ def test_help_short_fits_a_screen_and_the_whole_one_has_every_option(help_of, na
         named = set(re.findall(r"(?<![\w-])--[\w-]+", text))
     assert len(text.splitlines()) <= (150 if name == "generate" else 110)
     for parameter in COMMANDS[name].params:
-        assert " ".join((parameter.help or "").split()) in " ".join(text.split())
+        assert " ".join(parameter.help.split()) in " ".join(text.split())
     flags = {flag for command in COMMANDS.values() for parameter in command.params for flag in parameter.opts}
     assert named <= flags | {"--help", "--set"}, "none is broken at a hyphen"
 

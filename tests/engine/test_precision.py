@@ -33,8 +33,7 @@ class _NoFloat64(TorchDispatchMode):
 def fake_mac_gpu(monkeypatch):
     """Have tensors on "mps" be fake ones within the context, for which float64 is an error.
 
-    Indexing and copying pass a guard that chooses the current GPU. Where there is no guard or no GPU, that of the
-    device "meta", which has nothing to choose from, stands in for it.
+    Indexing and copying ask a guard for the current GPU: that of "meta", which has none, stands in for it.
     """
     if torch.__version__ < "2.13":  # (compared as versions)
         pytest.skip("the fake tensors of PyTorch before 2.13 know less of GPUs")
