@@ -94,6 +94,7 @@ _WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
 _TIME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}:\d\d|\d{1,2}(?::\d\d)?\s?[ap]\.?\s?m\.?", re.IGNORECASE)
 """A date or a time of day, which a parser would compute with."""
 
+NUMBERED_NAME = re.compile(r"(?:[A-Z][^\W\d_]+ )+\d+")  # Apollo 11
 _ACCENTS = re.compile("(?<=[A-Za-z\u0370-\u03ff])[\u0300-\u036f]+")
 _NO_NAME = re.compile(r"[^\w\s]|_")
 _LETTERS_WITH_STROKES = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe"})

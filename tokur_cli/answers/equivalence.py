@@ -32,7 +32,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from tokur_cli.answers.canonical import Canonical, canonical, name_of
+from tokur_cli.answers.canonical import NUMBERED_NAME, Canonical, canonical, name_of
 from tokur_cli.answers.numbers import Number
 from tokur_cli.records.errors import TokurError
 
@@ -125,8 +125,9 @@ def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
         return same if same or not besides else compare_cheaply(*(form.beside or form for form in forms))
     if kinds[0] == kinds[1] and reference.text in (answer.text, f"[{answer.text}]"):  # a list as Python has it
         return True
-    if all(map(_is_prose, forms)) and name_of(reference.text) == name_of(answer.text):
-        return True
+    same_name = name_of(reference.text) == name_of(answer.text)
+    if all(map(_is_prose, forms)) and (same_name or all(NUMBERED_NAME.fullmatch(form.text) for form in forms)):
+        return same_name
     expressions = [form.text for form in forms if form.kind == "expression"]
     words = [form.text for form in forms if form.kind == "words"]
     if not expressions or any(word not in expressions[0].casefold() for word in words):

@@ -28,7 +28,7 @@ from functools import lru_cache
 from typing import Literal
 
 from tokur_cli.answers import sentences
-from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.canonical import NUMBERED_NAME, canonical
 from tokur_cli.answers.latex import NO, YES, boxes, first_line
 from tokur_cli.answers.markers import ENGLISH, language_of, markers
 from tokur_cli.answers.text import plain, without_reasoning
@@ -56,12 +56,10 @@ _SUPPOSED = re.compile(
     r"(?i)\b(?:if|suppose|assum(?:e|ing)|whether|unless|wrong|incorrect|initial|original|previous)\s+(?:that\s+)?"
     r"(?:(?:the|my|our)\s+)?\Z"
 )
-_CHOSEN = re.compile(
+_CHOSEN = re.compile(  # what chooses the letter behind it
     r"(?i)(?<![A-Za-z])(?:answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|take)"
     r"\W*(?:(?:option|choice)\b)?\W*\Z"
 )
-"""What chooses the letter behind it."""
-
 _CALLED_CORRECT = re.compile(
     r"(?i)\)?[*_\"]{0,4}\s{0,3}(?:is|was|must be|would be|should be|has to be|seems)\s+(?:[a-z]+\s+){0,2}?"
     r"(?:right|correct|best|only (?:answer|choice|option|one)|answer|better|plausible|likely|accurate|appropriate)\b"
@@ -112,13 +110,12 @@ def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
 
 def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extraction | None:
     """Return a box's answer, or what stands behind the box that ends at ``end`` and is the answer in its place."""
-    letters = wanted == "choice"
     later = _after_marker(text[end:], wanted) if "final answer" in text[end:].lower() else None
     if later and later.text and canonical(later.text).kind != "words":
         return later
-    if letters and canonical(boxed).kind != "choice" and (letter := _chosen_letter(text[end:])):
+    if wanted == "choice" and canonical(boxed).kind != "choice" and (letter := _chosen_letter(text[end:])):
         return Extraction(letter, "choice")
-    return _corrected(text[end:], Extraction(boxed, "boxed"), letters)
+    return _corrected(text[end:], Extraction(boxed, "boxed"), wanted)
 
 
 def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
@@ -155,7 +152,7 @@ def wanted_by(reference: str | None) -> AnswerType | None:
         return None
     form = canonical(gold)
     is_name = form.kind == "expression" and sentences.is_prose(gold) and not re.search(r"[\\=<>^+*$\d]", gold)
-    if is_name or form.kind == "words":
+    if is_name or form.kind == "words" or NUMBERED_NAME.fullmatch(form.text):
         return "verdict" if form.text in ("yes", "no", "true", "false") else "words"
     return "choice" if form.kind == "choice" else "value"
 
@@ -184,7 +181,6 @@ def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
 
 def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return what follows the last marker, without a text where that cannot be read; None where a solution follows."""
-    letters = wanted == "choice"
     for marker, language in reversed(markers(text)):
         start, end = marker.span()
         if not text[end : end + 40].strip() or _SUPPOSED.search(text, max(0, start - 40), start):
@@ -192,7 +188,7 @@ def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
         if wanted == "verdict" and (verdict := _opening_verdict(text[end:])):
             return Extraction(verdict, "answer_is")
         following = language.with_points(text[end : end + _LONGEST_STATEMENT])
-        answer, behind = sentences.stated(following, language, text[:start], marker[0], letters=letters) or ("", 0)
+        answer, behind = sentences.stated(following, language, text[:start], marker[0], wanted) or ("", 0)
         is_words = sentences.is_prose(answer) and canonical(answer).number is None and not re.search(r"[\d\\]", answer)
         is_read = answer and not (wanted == "value" and is_words)  # "fünfundzwanzig" is no number that we could compare
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
@@ -201,15 +197,15 @@ def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
         if marker[0].rstrip(" ")[-1] in ":\n" and not (is_read and (is_short or canonical(answer).kind == "choice")):
             return None
         found = Extraction(answer if is_read else "", "answer_is")
-        return _corrected(following[behind:], found, letters) if is_read else found
+        return _corrected(following[behind:], found, wanted) if is_read else found
     return None
 
 
-def _corrected(rest: str, found: Extraction, letters: bool) -> Extraction:
+def _corrected(rest: str, found: Extraction, wanted: AnswerType | None) -> Extraction:
     """Return what an answer is corrected to by the text behind it: itself where it is not."""
     if not sentences.CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):
         return found
-    corrected = _chosen_letter(rest) if letters else sentences.closing(rest)
+    corrected = _chosen_letter(rest) if wanted == "choice" else sentences.closing(rest)
     return Extraction(corrected, found.rule) if corrected else found
 
 

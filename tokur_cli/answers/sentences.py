@@ -10,14 +10,14 @@ import itertools
 import re
 from fractions import Fraction
 
-from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.canonical import NUMBERED_NAME, canonical
 from tokur_cli.answers.latex import SO, TEXT_GROUP
 from tokur_cli.answers.markers import ENGLISH, Language, language_of
 from tokur_cli.answers.numbers import DIGITS, LETTER, SYMBOLS, Amount, amounts, read_number, with_digits
 from tokur_cli.answers.units import CURRENCY
 
 SENTENCE_END = re.compile(
-    r"(?:\.(?!\s[a-zа-я])|[!?]+(?!(?<=\d!)\s*[-+*/×·÷=]))(?=\s|$|[\"')\]](?:\s|$))(?<!\b(?:Mr|Ms|Dr|No|no)\.)"
+    r"(?:\.(?!\s[a-zа-я])|[!?]+(?!(?<=\d!)\s*[-+*/×·÷=]))(?=\s|$|[\"')\]](?:\s|$))(?<!\b(?:Mr|Ms|Dr|St|Mt|Ft|No|no)\.)"
     r"(?<!\bMrs\.)(?<!\bapprox\.)|[!?](?=[^\W\d_])|\n"
 )
 """Where a sentence ends, in plain writing."""
@@ -40,13 +40,11 @@ CORRECTION = re.compile(
 _ASIDE = re.compile(
     rf"(?P<math>{_MATH})|" r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*=[^()]*)\)", re.DOTALL
 )
-_BESIDE = re.compile(
+_BESIDE = re.compile(  # where the reason for an answer begins, or what it is told apart from
     r"(?i)[,;]?\s*(?:\b(?:because|since)\b|因为|因為|由于|由於)"
     r"|[,;]?\s*(?:\b(?:rather than|instead of|as opposed to|unlike|out of)\b|,\s+(?:not|no)\b)"
     r"|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
 )
-"""Where the reason for an answer begins, or what it is told apart from."""
-
 _RESULT = re.compile(
     r"(?i)\b(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely"
     r"|(?:is )?equal to|gives us|(?<!after )(?<!by )giving(?: (?:us|him|her|them|it))?"
@@ -95,6 +93,7 @@ _SOLVED = re.compile(
 )
 """What leads to the only equation of a sentence, or to the one that it draws from others."""
 
+_INITIALS = re.compile(r"(?:[A-Z][\w'’.-]*\s)+[A-J]")  # the "John F" of "John F. Kennedy"
 _NAME = re.compile(r"([A-Z][^\d,]*), ")
 _PREDICATE = re.compile(r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?)\s+(?:only |just )?\Z")
 _MORE_BEHIND = re.compile(
@@ -166,7 +165,7 @@ def main_clause(sentence: str, language: Language) -> str:
     return sentence
 
 
-def stated(following: str, language: Language, worked: str, lead: str, *, letters: bool) -> tuple[str, int] | None:
+def stated(following: str, language: Language, worked: str, lead: str, wanted: str | None) -> tuple[str, int] | None:
     """Return the answer behind a marker such as "the answer is" and its sentence's end; None where it is none for sure.
 
     Args:
@@ -174,7 +173,7 @@ def stated(following: str, language: Language, worked: str, lead: str, *, letter
         language: the marker's.
         worked: what comes before the marker, whose last result may tell which of several numbers is meant.
         lead: the marker itself, which may deny what it announces ("La respuesta no es").
-        letters: whether a letter is wanted.
+        wanted: what the question asks for.
     """
     if language.is_unsure(lead):
         return None
@@ -183,24 +182,27 @@ def stated(following: str, language: Language, worked: str, lead: str, *, letter
     if math := _LIST.match(rest):
         return (math[0], start + math.end()) if "boxed{}" not in math[0] else None
     end = SENTENCE_END.search(rest)
+    while end and wanted != "choice" and _INITIALS.fullmatch(rest[: end.start()]):
+        end = SENTENCE_END.search(rest, end.end())
     sentence = (rest[: end.start()] if end else rest).rstrip(" *_")
     if (end is None and is_cut_off(sentence)) or (end and end[0].startswith("?")):
         return None
-    text = _behind_marker(sentence, letters, language, worked)
+    text = _behind_marker(sentence, wanted, language, worked)
     return (text, start + (end.end() if end else len(rest))) if text else None
 
 
-def _behind_marker(sentence: str, letters: bool, language: Language, worked: str) -> str | None:
+def _behind_marker(sentence: str, wanted: str | None, language: Language, worked: str) -> str | None:
     """Return what the sentence behind a marker states: alone, or within words."""
     main = with_digits(main_clause(sentence, language))
-    if language.is_unsure(re.split(r"[,;]\s", main)[0]) or (letters and UNDECIDED.match(main)):
+    if language.is_unsure(re.split(r"[,;]\s", main)[0]) or (wanted == "choice" and UNDECIDED.match(main)):
         return None
     if letter := _LEADING_CHOICE.match(main):
         several = _LETTERS.match(main)
         return several[0] if several else letter[1].upper()
     found = _readings(main)
     is_range = found and _MORE_BEHIND.match(main, found[0].end)
-    if canonical(main).kind in ("number", "choice") or not (is_prose(main) or is_range):
+    is_name = wanted == "words" and NUMBERED_NAME.fullmatch(main)
+    if is_name or canonical(main).kind in ("number", "choice") or not (is_prose(main) or is_range):
         return main
     if not found or (word_count(main) <= 3 and len(found) > 1 and not is_range):  # March 5, 2024
         return main if word_count(main) <= 6 else None
