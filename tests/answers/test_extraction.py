@@ -110,7 +110,7 @@ def test_extract_answer_reads_a_sentence_in_a_tag_like_any_other():
 
 
 def test_wanted_by_tells_from_a_reference_what_a_question_wants():
-    references = {"(B)": "choice", "May 7": "words", "x^2": "value", "St. Louis": "words", "True": "verdict", None: None}
+    references = {"B": "choice", "May 7": "words", "x^2": "value", "St. Louis": "words", "True": "verdict", None: None}
     assert {reference: wanted_by(reference) for reference in references} == references
     assert [*map(wanted_of, (["12", "7"], ["12", "Evelyn"], ["B", "12"]))] == ["value", None, "choice"]
 

@@ -179,7 +179,11 @@ class Equivalence(contextlib.AbstractContextManager["Equivalence"]):
             if same is None
         ]
         replies = iter(self._ask(asked))
-        return [_OUTCOMES.get(next(replies) if same is None else same, Outcome.TIMEOUT) for same in at_sight]
+        said = [next(replies) if same is None else same for same in at_sight]
+        return [
+            Outcome.INCORRECT if one == "unparsable" and _is_prose(form) else _OUTCOMES.get(one, Outcome.TIMEOUT)
+            for one, (form, _) in zip(said, forms, strict=True)  # a name is no worse a reference than a number
+        ]
 
     def fingerprints(self, answers: Iterable[str]) -> list[str | None]:
         """Return each expression's ``mathematics.fingerprint``, None also where it takes too much time or memory."""

@@ -73,8 +73,7 @@ _OPENING = re.compile(
     re.IGNORECASE,
 )
 _LEAD = re.compile(r"(?i)\A\W*(?:(?:so|thus|therefore|hence|conclusion)\b\W*)?(?:th(?:e|is|at)\s(?:\w+\s)?is\W+)?")
-_OPEN = re.compile(r"(?i)\b(?:if|when|unless|provided)\b|\b(?:and|or)\s+(?:yes|no)\b")
-"""What leaves a verdict open that stands before it."""
+_OPEN = re.compile(r"(?i)\b(?:if|when|unless|provided)\b|\b(?:and|or)\s+(?:yes|no)\b")  # leaves a verdict open
 
 
 def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extraction | None:

@@ -88,21 +88,17 @@ _PAIR = re.compile(
     r"|(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])(?<!:\d\d)"
 )
 _ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
-_SOLVED = re.compile(
+_SOLVED = re.compile(  # what leads to the only equation of a sentence, or to the one that it draws from others
     r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|yields|produces)\b)[^=]*=\s*"
 )
-"""What leads to the only equation of a sentence, or to the one that it draws from others."""
-
 _INITIALS = re.compile(r"(?:[A-Z][\w'’.-]*\s)+[A-J]")  # the "John F" of "John F. Kennedy"
 _NAME = re.compile(r"([A-Z][^\d,]*), ")
 _PREDICATE = re.compile(r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?)\s+(?:only |just )?\Z")
-_MORE_BEHIND = re.compile(
+_MORE_BEHIND = re.compile(  # behind a number that is not all: the 10 of "10-12", "10 of 12", the 3 h of "3 h 30 min"
     r"\s?(?:[-–—~]|から|至|到|或|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)|,? (?:and )?\d+ ?(?:min|sec|cent|inch|[ms]\b)"
     r"|(?i:\s(?:to|bis|a|à|до|or|oder|o|ou|или|of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
     r"|choose|mod|plus|minus|divided by|multiplied by|to the power of)(?:\s+the)?)\s+[-+]?[$€£¥]?(?:\d|\\frac)"
 )
-"""What stands behind a number that is not all: the 10 of "10-12", "10 of 12", the 3 h of "3 h 30 min"."""
-
 _BOUND_BEFORE = re.compile(r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z")
 
 # "7 boxes * 9 cookies / box = " in front of what a calculation comes to: amounts, each with a link to the next.
