@@ -26,9 +26,9 @@ Result = TypeVar("Result")
 _LIKE = 0.9
 """Rows of a batch are at least this fraction of the longest, unless their padding costs less than another pass."""
 _PASS = 32
-_ACCELERATOR_PASS = 2048
-"""Positions that cost what a pass costs in any case: on an accelerator those of all rows, computed while the thousands
-of kernels of a pass are started, which takes an H100 70 ms for 30 layers with draws."""
+_CUDA_PASS = 2048
+"""Positions that cost what a pass costs in any case: with CUDA those of all rows, computed while the thousands of
+kernels of a pass are started, which takes an H100 70 ms for 30 layers with draws."""
 _COLUMNS = 8
 """So many keys and values of a layer take less than what the layer computes of one position."""
 _OUT_OF_MEMORY = re.compile(r"out of memory|STATUS_ALLOC_FAILED|can't allocate memory", re.IGNORECASE)
@@ -101,7 +101,7 @@ class HalvingBatches:
 
 def pass_positions(device: str, num_rows: int) -> int:
     """Return how many positions of a text cost what a pass costs in any case, on a kind of device under some rows."""
-    return _PASS if device == "cpu" else max(_PASS, _ACCELERATOR_PASS // num_rows)
+    return max(_PASS, _CUDA_PASS // num_rows) if device == "cuda" else _PASS
 
 
 def pad(sequences: Sequence[Sequence[int] | npt.NDArray[np.int64]], device: torch.device) -> Tensor:

@@ -27,8 +27,7 @@ from tokur_cli.records.errors import TokurError
 _FREE_TO_JOIN = 1 / 8  # of the rows: fewer are not worth a pass over prompts
 _ENDED_TO_STAY = 1 / 64  # of the rows: so many may run along
 _SCORED_TO_STAY = 1 / 16  # where others of the 1 + M rows of a response have to be moved
-_PREFILL_TOKENS = {"cpu": 1024}  # padded positions of the prompts that are processed at once
-_ACCELERATOR_PREFILL_TOKENS = 16384
+_PREFILL_TOKENS, _CUDA_PREFILL_TOKENS = 1024, 16384  # padded positions of the prompts that are processed at once
 _END = object()  # of requests
 
 FinishReason = Literal["stop", "length", "stop_string", "step"]
@@ -277,7 +276,7 @@ class Decoder:
     def _prefill(self, requests: list[DecodingRequest]) -> Iterator[Result]:
         """Process prompts, some at a time, and begin the responses that the last rows are for."""
         first = len(self._rows) - sum(len(request.samples) for request in requests)
-        positions = _PREFILL_TOKENS.get(self._cache.device.type, _ACCELERATOR_PREFILL_TOKENS)
+        positions = _CUDA_PREFILL_TOKENS if self._cache.device.type == "cuda" else _PREFILL_TOKENS
         while requests:
             texts = [identity_of(request.prompt_ids, request.begun.token_ids) for request in requests]
             count = max(1, positions // len(texts[0]))  # the longest comes first
