@@ -202,7 +202,8 @@ def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
 
 def _corrected(rest: str, found: Extraction, wanted: AnswerType | None) -> Extraction:
     """Return what an answer is corrected to by the text behind it: itself where it is not."""
-    if not sentences.CORRECTION.match(rest.lstrip(" \n*_\"'(.,;$")):
+    lead = rest.lstrip(" \n*_\"'(.,;$")
+    if not sentences.CORRECTION.match(lead) or re.search(r"(?i)\bcheck|\bverif", lead[:60]):
         return found
     corrected = _chosen_letter(rest) if wanted == "choice" else sentences.closing(rest)
     return Extraction(corrected, found.rule) if corrected else found

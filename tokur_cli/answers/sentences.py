@@ -28,15 +28,11 @@ _MATH = (
     r"|(?<![\\$\d])\$(?!\$)([^$\n]{1,300})(?<!\\)(?<![-+*/=])(?<![-+*/=]\s)\$(?!\d))"
 )
 MATH = re.compile(_MATH, re.DOTALL)
-_LIST = re.compile(rf"{_MATH}(?:\s*(?:,?\s*(?:and|or)|,)\s*{_MATH})*", re.DOTALL)
-"""A formula, with the formulas that ``and``, ``or`` or a comma join to it."""
-
-CORRECTION = re.compile(
+_LIST = re.compile(rf"{_MATH}(?:\s*(?:,?\s*(?:and|or)|,)\s*{_MATH})*", re.DOTALL)  # joined formulas
+CORRECTION = re.compile(  # takes back what was said before it
     r"(?i)(?:\b(?:wait|hold on|no,|no(?=\W+wait)|oops|i mean|i meant|sorry|scratch that|correction|edit(?=:)|actually"
     r"|let me (?:re|check|correct)|on second thou?ght|i made a mistake|hmm)(?![^\W_])|等等|不对|不對)"
 )
-"""Words that take back what was said before them."""
-
 _ASIDE = re.compile(
     rf"(?P<math>{_MATH})|" r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*=[^()]*)\)", re.DOTALL
 )
@@ -45,13 +41,11 @@ _BESIDE = re.compile(  # where the reason for an answer begins, or what it is to
     r"|[,;]?\s*(?:\b(?:rather than|instead of|as opposed to|unlike|out of)\b|,\s+(?:not|no)\b)"
     r"|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
 )
-_RESULT = re.compile(
+_RESULT = re.compile(  # gives the result of what stands before it
     r"(?i)\b(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely"
     r"|(?:is )?equal to|gives us|(?<!after )(?<!by )giving(?: (?:us|him|her|them|it))?"
     r"|making(?: a total of)?|we get|a total of|totals?|round(?:s|ed)? (?:up |down )?to)(?![^\W_])[\s,:]*"
 )
-"""Words that give the result of what stands before them."""
-
 _LETTER = r"(?:[B-HJ]|A(?!\s+(?!or\b|and\b|is\b|was\b|because\b|since\b|as\b|but\b)[a-z]))"
 """A letter of a multiple choice: an 'A' before a word is an article."""
 
@@ -91,8 +85,9 @@ _ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
 _SOLVED = re.compile(  # what leads to the only equation of a sentence, or to the one that it draws from others
     r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|yields|produces)\b)[^=]*=\s*"
 )
-_INITIALS = re.compile(r"(?:[A-Z][\w'’.-]*\s)+[A-J]")  # the "John F" of "John F. Kennedy"
+_INITIALS = re.compile(r"(?:[A-Z][\w'’.-]*\s)+[A-Z]|[K-Z]|Gen|Lt|Sgt|Col")  # the "John F" of "John F. Kennedy"
 _NAME = re.compile(r"([A-Z][^\d,]*), ")
+_SETTING = re.compile(r"(?i)(?P<when>in|after|by|for|with|on|when|at|over|within)\b|(?:the|all|each|both|\w+'s)\b")
 _PREDICATE = re.compile(r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?)\s+(?:only |just )?\Z")
 _MORE_BEHIND = re.compile(  # behind a number that is not all: the 10 of "10-12", "10 of 12", the 3 h of "3 h 30 min"
     r"\s?(?:[-–—~]|から|至|到|或|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)|,? (?:and )?\d+ ?(?:min|sec|cent|inch|[ms]\b)"
@@ -178,7 +173,7 @@ def stated(following: str, language: Language, worked: str, lead: str, wanted: s
     if math := _LIST.match(rest):
         return (math[0], start + math.end()) if "boxed{}" not in math[0] else None
     end = SENTENCE_END.search(rest)
-    while end and wanted != "choice" and _INITIALS.fullmatch(rest[: end.start()]):
+    while end and wanted != "choice" and _INITIALS.fullmatch(rest[: end.start()].lstrip("*_ ")):
         end = SENTENCE_END.search(rest, end.end())
     sentence = (rest[: end.start()] if end else rest).rstrip(" *_")
     if (end is None and is_cut_off(sentence)) or (end and end[0].startswith("?")):
@@ -189,10 +184,11 @@ def stated(following: str, language: Language, worked: str, lead: str, wanted: s
 
 def _behind_marker(sentence: str, wanted: str | None, language: Language, worked: str) -> str | None:
     """Return what the sentence behind a marker states: alone, or within words."""
-    main = with_digits(main_clause(sentence, language))
+    answer, *reasons = re.split(r",?\s(?:because|since)\s", sentence)
+    main = with_digits(main_clause(answer if reasons and re.search(r"\d", answer) else sentence, language))
     if language.is_unsure(re.split(r"[,;]\s", main)[0]) or (wanted == "choice" and UNDECIDED.match(main)):
         return None
-    if letter := _LEADING_CHOICE.match(main):
+    if wanted != "words" and (letter := _LEADING_CHOICE.match(main)):
         several = _LETTERS.match(main)
         return several[0] if several else letter[1].upper()
     found = _readings(main)
@@ -258,7 +254,10 @@ def _concluded(sentence: str, worked: str, language: Language, *, is_marked: boo
         return said[-1].text
     if len(whole) < len(found):
         return _resolved(whole, worth)
-    if is_marked and language is ENGLISH and word_count(main[: found[0].start]) <= 2:
+    if is_marked and language is ENGLISH and (setting := _SETTING.match(main)):
+        if setting["when"] and len(found) == 2:
+            return found[1].text
+    elif is_marked and language is ENGLISH and word_count(main[: found[0].start]) <= 2:
         return found[0].text
     last = found[-1]
     if _PREDICATE.search(main[: last.start]) and word_count(main[last.end :]) <= 3:
