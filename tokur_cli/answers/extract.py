@@ -45,8 +45,11 @@ class Extraction:
     rule: str
 
 
-_LONGEST_STATEMENT = 2_000
-_TAIL = 4_000
+_LONGEST_STATEMENT, _TAIL = 2_000, 4_000
+_AFTERWORD = re.compile(  # what follows an answer and states none
+    r"(?is)\n\W{0,9}(?:(?:double[- ])?check|verification|(?:let's|let us|we can|to) (?:double[- ])?(?:check|verify)|note|tip"
+    r"|confidence|probe|vérification|comprobación|verifica|проверка|验算|検算)\b[^\n]{0,20}(?:[:：]|\n|,).*"
+)
 _NEXT_QUESTION = re.compile(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise"
     r"|example|instruction|human|user|q)\s{0,3}\d{0,3}\s{0,3}:|<\|(?:im_end|endoftext|eot_id)|(?:pregunta|frage"
@@ -119,6 +122,7 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
 
 def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return the answer of a text that announces none."""
+    text = _AFTERWORD.sub("", text.strip())
     is_whole = sentences.is_answer_alone(text) and not text.rstrip().endswith((":", "?"))
     if is_whole and (wanted != "value" or canonical(text).kind != "words"):
         return Extraction(text.strip(), "whole")

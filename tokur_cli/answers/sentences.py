@@ -52,9 +52,7 @@ _LETTER = r"(?:[B-HJ]|A(?!\s+(?!or\b|and\b|is\b|was\b|because\b|since\b|as\b|but
 LETTER_OF_CHOICE = re.compile(
     rf"\(([A-J])\)|(?<![A-Za-z0-9\u00c0-\u024f'$\\])({_LETTER})(?![A-Za-z0-9\u00c0-\u024f'$])"
 )
-UNDECIDED = re.compile(r"\W*(?i:either\s+)?\(?[A-J]\)?\W*(?i:or|/)\W*\(?[A-J]\b")
-"""Two letters of which one is meant: "either B or C"."""
-
+UNDECIDED = re.compile(r"\W*(?i:either\s+)?\(?[A-J]\)?\W*(?i:or|/)\W*\(?[A-J]\b")  # either B or C
 _LEADING_CHOICE = re.compile(
     r"(?:(?:(?i:so|then|option|choice|letter)|la|el|a|le|die|opción|opção|alternativa|lettre|lettera|letra|buchstabe"
     r"|antwort|opzione|вариант|pilihan|phương án|câu|ข้อ|विकल्प|选项|選項|选|選)\s*){0,2}"
@@ -70,12 +68,10 @@ _BEFORE_OTHERS = (
     "which|who|that|and|so|then|but|or|the|an?|is|are|was|will|to|of|for|in|on|at|with|by|from|than|because"
     "|since|making|giving|leaving|equals|gives|he|she|we|they|it|i|has|have"
 )
-_DANGLING = re.compile(
+_DANGLING = re.compile(  # where a text was cut off: an operator, or a word that another must follow, no letter or name
     rf"(?:[-+*/×·÷=^(]|\\(?:times|cdot|div)|\b(?!(?:(?<=[-+*/^=])|(?<=[-+*/^=]\s))[ai]\b)(?:{_BEFORE_OTHERS})"
     rf"|(?:\A|[.!?]\s+)(?![AI]\b|IT\b|Will\b)(?i:{_BEFORE_OTHERS})|\b(?:and|so|but|that|because|since)\sI)\s*\Z"
 )
-"""The end of a text that was cut off: an operator, or a word that another must follow, but no letter or name."""
-
 _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\ud7ff]")
 _PAIR = re.compile(
     r"\((?:[-+]?\d[\d./]*|\\frac\{\d+\}\{\d+\}|[-+]?[a-z]),\s*[^(),]{1,30}(?:,\s*[^(),]{1,30})?\)"
@@ -85,7 +81,7 @@ _ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
 _SOLVED = re.compile(  # what leads to the only equation of a sentence, or to the one that it draws from others
     r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|yields|produces)\b)[^=]*=\s*"
 )
-_INITIALS = re.compile(r"(?:[A-Z][\w'’.-]*\s)+[A-Z]|[K-Z]|Gen|Lt|Sgt|Col")  # the "John F" of "John F. Kennedy"
+_INITIALS = re.compile(r"(?:[A-Z][\w'’.-]*\s)*[A-Z]|Gen|Lt|Sgt|Col")  # the "John F" of "John F. Kennedy"
 _NAME = re.compile(r"([A-Z][^\d,]*), ")
 _SETTING = re.compile(r"(?i)(?P<when>in|after|by|for|with|on|when|at|over|within)\b|(?:the|all|each|both|\w+'s)\b")
 _PREDICATE = re.compile(r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?)\s+(?:only |just )?\Z")
@@ -173,7 +169,8 @@ def stated(following: str, language: Language, worked: str, lead: str, wanted: s
     if math := _LIST.match(rest):
         return (math[0], start + math.end()) if "boxed{}" not in math[0] else None
     end = SENTENCE_END.search(rest)
-    while end and wanted != "choice" and _INITIALS.fullmatch(rest[: end.start()].lstrip("*_ ")):
+    shortest = {"words": 0, "choice": len(rest)}.get(wanted or "", 1)  # else "A." is a choice
+    while end and shortest < end.start() < 80 and _INITIALS.fullmatch(rest[: end.start()].lstrip("*_ ")):
         end = SENTENCE_END.search(rest, end.end())
     sentence = (rest[: end.start()] if end else rest).rstrip(" *_")
     if (end is None and is_cut_off(sentence)) or (end and end[0].startswith("?")):
