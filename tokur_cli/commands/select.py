@@ -34,6 +34,7 @@ from tokur_cli.selection.summary import InputWarnings, SelectionAccuracy
 from tokur_cli.selection.voting import Choice, Rule, choose
 
 COMMAND = "select"
+_OF_SELECTION = ("select", "answer", "votes", "weight", "kept", "n", "runners_up", "selection", "certainty", "withheld")
 
 
 def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, target: RecordOutput) -> None:
@@ -96,7 +97,8 @@ class _Selection:
         self.accuracy = SelectionAccuracy(abstains=options.abstains)
         self.questions = self.answered = self.unmarked = self.taken = 0
         self.unjudged: Counter[str] = Counter()
-        self.notes = InputWarnings(by.name, needs_score=self.rule.needs_score)
+        judged = options.abstain is not None and by.name == P_CORRECT
+        self.notes = InputWarnings(by.name, needs_score=self.rule.needs_score or judged)
         self.asked = Questions()
         self._done: set[str] = set()  # questions that were grouped
 
@@ -197,7 +199,8 @@ class _Selection:
         everything = [one for _, responses in gathering.questions.values() for one in responses]
         for response in sorted(everything, key=lambda one: one.offset) if self.options.records else ():
             record = gathering.record(response)
-            tokur = {name: value for name, value in record.tokur.items() if name != "withheld"}
+            earlier = _OF_SELECTION if "selection" in record.tokur else ("withheld",)
+            tokur = {name: value for name, value in record.tokur.items() if name not in earlier}
             if response.offset in withheld:
                 tokur["withheld"] = withheld[response.offset]
             verdict = verdicts.get(response.offset) or _verdict(response, drawn=False)
@@ -248,10 +251,9 @@ class _Selection:
         """Return what the chosen response's record has under ``tokur``, with what speaks for it and against it."""
         winner, *others = choice.classes
         answer = drawn[winner.best].answer
-        of_earlier_runs = ("select", "withheld", "certificate")
         tokur = {
             "schema": SCHEMA,
-            **{name: value for name, value in record.tokur.items() if name not in of_earlier_runs},
+            **{name: value for name, value in record.tokur.items() if name not in _OF_SELECTION},
             "answer": answer,
             "votes": winner.votes,
             "weight": winner.weight,

@@ -132,6 +132,7 @@ class FitOptions:
     fit_method: Annotated[
         Literal["platt", "isotonic", "logistic"] | None,
         Rare(),
+        Needs("--fit"),
         Option(metavar="HOW", help="platt or isotonic (one score), or logistic (several)."),
     ] = None
     risk: Annotated[

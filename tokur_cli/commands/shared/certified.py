@@ -86,6 +86,8 @@ class CertifiedAnswers:
 
     def told(self) -> Iterator[str]:
         """Yield what speaks against the certificate's assumption, a line each."""
+        if lacking := len(self._samples) - len(self._values):
+            yield f"{lacking:,} of {len(self._samples):,} answers withheld without a finite {self.certificate.score}"
         if self._known:
             yield (
                 f"{self._known:,} of the {len(self._samples):,} questions are among those that the certificate was "

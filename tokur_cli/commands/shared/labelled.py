@@ -112,5 +112,6 @@ def graded(labelled: Labelled) -> Record:
     if (name := "quality" if is_quality else "correct") not in record.fields:
         label = labelled.label if is_quality else labelled.label == 1.0
         record.set(name, None if math.isnan(labelled.label) else label)
-    record.set("tokur", {"schema": SCHEMA, **record.tokur, "answer": labelled.answer})
+    answer = None if isinstance(record.tokur.get("withheld"), str) else labelled.answer  # it stays withheld
+    record.set("tokur", {"schema": SCHEMA, **record.tokur, "answer": answer})
     return record
