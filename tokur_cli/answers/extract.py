@@ -56,8 +56,8 @@ _NEXT_QUESTION = re.compile(
     r"|pergunta|вопрос|задача|问题|問題|题目|문제)\s{0,3}\d{0,3}\s{0,3}:)"
 )
 _SUPPOSED = re.compile(
-    r"(?i)\b(?:if|suppose|assum(?:e|ing)|whether|unless|wrong|incorrect|initial|original|previous)\s+(?:that\s+)?"
-    r"(?:(?:the|my|our)\s+)?\Z"
+    r"(?i)\b(?:if|suppose|assum(?:e|ing)|whether|unless|wrong|incorrect|initial|original|previous|is to say"
+    r"|(?:people|students|book|many|most|some) (?:say|think|believe)s?)\s+(?:that\s+)?(?:(?:the|my|our)\s+)?\Z"
 )
 _CHOSEN = re.compile(  # what chooses the letter behind it
     r"(?i)(?<![A-Za-z])(?:answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|take)"
