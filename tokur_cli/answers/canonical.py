@@ -10,6 +10,7 @@ Decisions, where more than one reading is possible:
 - ``52_8`` is 52 with the base 8 as its name: it equals ``52``, as graders of MATH have it, but not ``52_9``.
 - ``3 + 4 = 7`` is 7 and ``x = 10/2 = 5`` is ``x = 5``: a calculation has the value of its last right-hand side.
 - A unit that we know is kept, a word that we do not know is dropped: ``18 apples`` is 18.
+- ``May 4th, 2020`` and ``4 May 2020`` are 2020-05-04, ``May 2020`` is another date.
 """
 
 from __future__ import annotations
@@ -92,8 +93,10 @@ _CHOICE = re.compile(
 )
 _WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
 _TIME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}:\d\d|\d{1,2}(?::\d\d)?\s?[ap]\.?\s?m\.?", re.IGNORECASE)
-"""A date or a time of day, which a parser would compute with."""
-
+_MONTHS: tuple[str, ...] = ("January", "February", "March", "April", "May", "June", "July", "August", "September")
+_MONTHS += ("October", "November", "December")
+_DAY, _MONTH = r"(?:(\d{1,2})(?:st|nd|rd|th)?)", "|".join(f"{month[:3]}(?:{month[3:]})?" for month in _MONTHS)
+_DATE = re.compile(rf"(?:{_DAY} (?:of )?)?({_MONTH})\.?(?: {_DAY})?,? ?(\d{{4}})?", re.IGNORECASE)
 NUMBERED_NAME = re.compile(r"(?:[A-Z][^\W\d_]+ )+\d+")  # Apollo 11
 _ACCENTS = re.compile("(?<=[A-Za-z\u0370-\u03ff])[\u0300-\u036f]+")
 _NO_NAME = re.compile(r"[^\w\s]|_")
@@ -114,8 +117,11 @@ def canonical(answer: str) -> Canonical:
     text = _AROUND_OPERATORS.sub(r"\1", shown)
     if named := common_name(text):
         return Canonical("words", named, marked)
-    if _TIME.fullmatch(text):
+    if _TIME.fullmatch(text):  # which a parser would compute with
         return Canonical("words", re.sub(r"[\s.]", "", text.casefold()), marked)
+    if (date := _DATE.fullmatch(shown)) and re.search(r"\d", shown):
+        month = [name[:3] for name in _MONTHS].index(date[2][:3].title()) + 1
+        return Canonical("words", f"{date[4] or '?'}-{month:02}-{int(date[1] or date[3] or 0):02}", marked)
     number = read_number(marked)
     if number is not None:
         is_spelled = not any(map(str.isdigit, marked))

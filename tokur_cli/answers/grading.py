@@ -40,12 +40,8 @@ UNLABELLED: dict[str, str] = {
 }
 """Outcomes that leave a record without a label, and what to call such records."""
 
-_WORDS = re.compile(r"[^\W\d_]{2}[^\d\\$=]*")
-"""A reference in words: neither a number, a formula, nor the letter of a choice."""
-
-_PLACEHOLDERS = ("proof", "notfound")
-"""What NuminaMath has for a reference where a problem asks for a proof, or no answer was found."""
-
+_WORDS = re.compile(r"[^\W\d_]{2}[^\d\\$=]*")  # a reference in words: no number, no formula, no letter
+_PLACEHOLDERS = ("proof", "notfound")  # NuminaMath's, where a problem asks for a proof, or no answer was found
 _PATTERN_SECONDS = 5.0
 _PRECEDENCE = (Outcome.CORRECT, Outcome.TIMEOUT, Outcome.INCORRECT, Outcome.UNPARSABLE_REFERENCE)
 """Which outcome stands where there are several references: the first of these."""

@@ -17,9 +17,7 @@ NO = (
 ).split()
 """The words, in small letters, by which a text says yes or true, no or false."""
 
-_FILLED = re.compile(r"[A-Za-z0-9]|[^\x00-\x7f]")
-"""What a box has that is no mere placeholder, such as a question mark."""
-
+_FILLED = re.compile(r"[A-Za-z0-9]|[^\x00-\x7f]")  # what a box has that is no mere placeholder, such as "?"
 _BRACE = re.compile(r"\\{1,2}(?:boxed|fbox)\s{0,4}\{|\\.|[{}]", re.DOTALL)
 _NOTHING = re.compile(
     r"(?:[a-z]\s*\\in\s*)?(?:\\emptyset|\\varnothing|\\\{\\?\}|∅)"

@@ -23,8 +23,7 @@ _UNIT = re.compile(r"(?<![A-Za-z\\_])([A-Za-oq-z]?)i([A-Za-z]?)(?![A-Za-z])")
 """The i of 9i, x + iy and bi, alone or beside one other letter; not that of pi and of words."""
 
 _RAISED_UNIT = re.compile(r"(?<![A-Za-z\\_])([A-Za-oq-z]?)i(?=\s*\^)")
-_NAMES_I = re.compile(r"\s*i\s*=|[<>]|\\(?:le|ge|ne|in|sum|prod)(?![A-Za-z])")
-"""What makes a variable of ``i``: i = 5 names it, i < 5 is about a real number."""
+_NAMES_I = re.compile(r"\s*i\s*=|[<>]|\\(?:le|ge|ne|in|sum|prod)(?![A-Za-z])")  # i = 5 names it, i < 5 is real
 
 
 def serve(seconds: float, memory_bytes: int) -> None:

@@ -99,12 +99,10 @@ _NO_WORDS = (
     "oder ou или 或 或者 または 또는 أو या หรือ half third thirds quarter quarters fourths fifth fifths"
 ).split()
 _LETTER_SCALES = {"K": "thousand", "M": "million", "B": "billion"}
-SYMBOLS = re.compile(
+SYMBOLS = re.compile(  # makes a formula of the number in front of it: the π of 25π, the x of 3x
     r"(?:\s?(?:π|\\pi(?![A-Za-z])|pi\b|√|\\?sqrt)(?:\{[^{}]*\}|\([^()]*\)|\s?\d+)?|\^(?:\{[^{}]*\}|-?[\w]+)"
     r"|(?!x\s(?:more|less|as|the|faster|slower|larger|bigger))[A-Za-z](?![A-Za-z']))+"
 )
-"""What makes a formula of the number in front of it: the π of 25π, the x of 3x."""
-
 _SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen".split()
 _SMALL += ["seventeen", "eighteen", "nineteen"]
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()

@@ -190,8 +190,9 @@ def _behind_marker(sentence: str, wanted: str | None, language: Language, worked
         return several[0] if several else letter[1].upper()
     found = _readings(main)
     is_range = found and _MORE_BEHIND.match(main, found[0].end)
-    is_name = wanted == "words" and NUMBERED_NAME.fullmatch(main)
-    if is_name or canonical(main).kind in ("number", "choice") or not (is_prose(main) or is_range):
+    kind = canonical(main).kind
+    is_name = (wanted == "words" and NUMBERED_NAME.fullmatch(main)) or (found and kind == "words")  # or a date
+    if is_name or kind in ("number", "choice") or not (is_prose(main) or is_range):
         return main
     if not found or (word_count(main) <= 3 and len(found) > 1 and not is_range):  # March 5, 2024
         return main if word_count(main) <= 6 else None
