@@ -48,7 +48,7 @@ class Extraction:
 _LONGEST_STATEMENT, _TAIL = 2_000, 4_000
 _AFTERWORD = re.compile(  # what follows an answer and states none
     r"(?is)\n\W{0,9}(?:(?:double[- ])?check|verification|(?:let's|let us|we can|to) (?:double[- ])?(?:check|verify)"
-    r"|note|tip|confidence|probe|vérification|comprobación|verifica|проверка|验算|検算)\b[^\n]{0,20}(?:[:：]|\n|,).*"
+    r"|note|tip|confidence|probe|vérification|comprobación|verifica|проверка|验算|検算)\b[^\n]{0,20}[:：\n].*"
 )
 _NEXT_QUESTION = re.compile(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise"

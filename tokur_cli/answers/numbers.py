@@ -51,11 +51,9 @@ class Amount:
         return self.number.value * self.number.scale if self.number else "".join(self.text.split())
 
 
-LETTER = (
+LETTER = (  # letters and marks of all scripts, for a class of characters in a regular expression
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u1fff\u2c00-\u2fff\u3005-\u3007\u3040-\ud7ff\uf900-\ufdff\ufe70-\uffef"
 )
-"""The letters and marks of all scripts, for a class of characters in a regular expression."""
-
 _CONTINENTAL = r"[1-9]\d{0,2}(?:\.\d{3})+,\d+|[1-9]\d{0,2}(?:[ ']\d{3})+,\d+|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,]*\d)"
 _GROUPED = r"[1-9]\d{0,2}(?:(?:,\d{3})+|(?:[ ]\d{3})+|(?:'\d{3})+)|[1-9]\d?(?:,\d{2})+,\d{3}"
 DIGITS = rf"(?:{_CONTINENTAL}|(?:{_GROUPED}|\d+)(?!\d)(?:[.,]\d+(?!,?\d))?|\d+(?:\.\d+)?|\.\d+)"

@@ -81,8 +81,12 @@ _ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
 _SOLVED = re.compile(  # what leads to the only equation of a sentence, or to the one that it draws from others
     r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|yields|produces)\b)[^=]*=\s*"
 )
-_INITIALS = re.compile(r"(?:[A-Z][\w'’.-]*\s)*[A-Z]|Gen|Lt|Sgt|Col")  # the "John F" of "John F. Kennedy"
+_INITIALS = re.compile(  # the "John F." of "John F. Kennedy", but not that of a sentence before another
+    r"[*_ ]*(?:(?:(?:[A-Z][\w'’-]*|[A-Z]\.)\s)*[A-HJ-UWYZ]|Gen|Lt|Sgt|Col)\.(?=\s[A-Z])(?!\s(?:He|She|It|They|The|This"
+    r"|That|These|His|Her|Its|In|An?|We|I|You|So|But|And|As|There|Because|Since)\b)"
+)
 _NAME = re.compile(r"([A-Z][^\d,]*), ")
+_APPOSITION = re.compile(r",\s(?:who|which|where|whose|located|also|known|born|(?:an?|the)\s[a-z]).*")
 _SETTING = re.compile(r"(?i)(?P<when>in|after|by|for|with|on|when|at|over|within)\b|(?:the|all|each|both|\w+'s)\b")
 _PREDICATE = re.compile(r"(?i)\b(?:is|are|equals?|leaves|gives|yields|makes|totals|costs?)\s+(?:only |just )?\Z")
 _MORE_BEHIND = re.compile(  # behind a number that is not all: the 10 of "10-12", "10 of 12", the 3 h of "3 h 30 min"
@@ -168,10 +172,9 @@ def stated(following: str, language: Language, worked: str, lead: str, wanted: s
     start = len(following) - len(rest)
     if math := _LIST.match(rest):
         return (math[0], start + math.end()) if "boxed{}" not in math[0] else None
-    end = SENTENCE_END.search(rest)
-    shortest = {"words": 0, "choice": len(rest)}.get(wanted or "", 1)  # else "A." is a choice
-    while end and shortest < end.start() < 80 and _INITIALS.fullmatch(rest[: end.start()].lstrip("*_ ")):
-        end = SENTENCE_END.search(rest, end.end())
+    begun = _INITIALS.match(rest) if wanted != "choice" else None
+    is_name = begun and (wanted == "words" or begun.end() > 2)  # else "A." is a choice
+    end = SENTENCE_END.search(rest, begun.end() if begun and is_name else 0)
     sentence = (rest[: end.start()] if end else rest).rstrip(" *_")
     if (end is None and is_cut_off(sentence)) or (end and end[0].startswith("?")):
         return None
@@ -195,7 +198,8 @@ def _behind_marker(sentence: str, wanted: str | None, language: Language, worked
     if is_name or kind in ("number", "choice") or not (is_prose(main) or is_range):
         return main
     if not found or (word_count(main) <= 3 and len(found) > 1 and not is_range):  # March 5, 2024
-        return main if word_count(main) <= 6 else None
+        main = main if found else _APPOSITION.sub("", main)
+        return main if word_count(main) <= (8 if wanted == "words" else 6) else None
     name = _NAME.match(main)
     if name and word_count(name[1]) <= 4 and not SO.match(name[1]):
         return name[1]
