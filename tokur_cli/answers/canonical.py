@@ -93,8 +93,7 @@ _CHOICE = re.compile(
 )
 _WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
 _TIME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}:\d\d|\d{1,2}(?::\d\d)?\s?[ap]\.?\s?m\.?", re.IGNORECASE)
-_MONTHS: tuple[str, ...] = ("January", "February", "March", "April", "May", "June", "July", "August", "September")
-_MONTHS += ("October", "November", "December")
+_MONTHS = "January February March April May June July August September October November December".split()
 _DAY, _MONTH = r"(?:(\d{1,2})(?:st|nd|rd|th)?)", "|".join(f"{month[:3]}(?:{month[3:]})?" for month in _MONTHS)
 _DATE = re.compile(rf"(?:{_DAY} (?:of )?)?({_MONTH})\.?(?: {_DAY})?,? ?(\d{{4}})?", re.IGNORECASE)
 NUMBERED_NAME = re.compile(r"(?:[A-Z][^\W\d_]+ )+\d+")  # Apollo 11

@@ -29,7 +29,7 @@ from typing import Literal
 
 from tokur_cli.answers import sentences
 from tokur_cli.answers.canonical import NUMBERED_NAME, canonical
-from tokur_cli.answers.latex import NO, YES, boxes, first_line
+from tokur_cli.answers.latex import NO, SO, YES, boxes, first_line
 from tokur_cli.answers.markers import ENGLISH, language_of, markers
 from tokur_cli.answers.text import plain, without_reasoning
 
@@ -47,8 +47,8 @@ class Extraction:
 
 _LONGEST_STATEMENT, _TAIL = 2_000, 4_000
 _AFTERWORD = re.compile(  # what follows an answer and states none
-    r"(?is)\n\W{0,9}(?:(?:double[- ])?check|verification|(?:let's|let us|we can|to) (?:double[- ])?(?:check|verify)"
-    r"|note|tip|confidence|probe|vérification|comprobación|verifica|проверка|验算|検算)\b[^\n]{0,20}[:：\n].*"
+    r"(?i)\n\W{0,9}(?:(?:double[- ])?check|verification|(?:let's|let us|we can|to) (?:double[- ])?(?:check|verify)"
+    r"|note|tip|confidence|probe|vérification|comprobación|verifica|проверка|验算|検算)\b[^\n]{0,20}[:：\n]"
 )
 _NEXT_QUESTION = re.compile(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise"
@@ -122,17 +122,17 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
 
 def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return the answer of a text that announces none."""
-    text = _AFTERWORD.sub("", text.strip())
-    is_whole = sentences.is_answer_alone(text) and not text.rstrip().endswith((":", "?"))
+    after = _AFTERWORD.search(text)
+    text = (text if after is None or SO.search(text, after.end()) else text[: after.start()]).strip()
+    is_whole = sentences.is_answer_alone(text) and text[-1] not in ":?"
     if is_whole and (wanted != "value" or canonical(text).kind != "words"):
-        return Extraction(text.strip(), "whole")
-    before, _, line = text.rstrip().rpartition("\n")
+        return Extraction(text, "whole")
+    before, _, line = text.rpartition("\n")
     line = line.strip(" *_#>•\t").removeprefix("- ")
     wanted_kinds = ("number", "expression", *(["words"] if before.rstrip(" *_\n").endswith(":") else []))
     if sentences.is_answer_alone(line) and canonical(line).kind in wanted_kinds and line[-1] not in ":?":
         return Extraction(line, "whole")
-    concluded = sentences.closing(text)
-    return Extraction(concluded, "closing") if concluded else None
+    return Extraction(concluded, "closing") if (concluded := sentences.closing(text)) else None
 
 
 def reference_answer(reference: str) -> str | None:
@@ -207,7 +207,8 @@ def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
 def _corrected(rest: str, found: Extraction, wanted: AnswerType | None) -> Extraction:
     """Return what an answer is corrected to by the text behind it: itself where it is not."""
     lead = rest.lstrip(" \n*_\"'(.,;$")
-    if not sentences.CORRECTION.match(lead) or re.search(r"(?i)\bcheck|\bverif", lead[:60]):
+    is_check = re.search(r"(?i)\bcheck|\bverif", lead[:60]) and not SO.search(lead)
+    if is_check or not sentences.CORRECTION.match(lead):
         return found
     corrected = _chosen_letter(rest) if wanted == "choice" else sentences.closing(rest)
     return Extraction(corrected, found.rule) if corrected else found
