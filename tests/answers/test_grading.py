@@ -39,7 +39,7 @@ def test_grade_counts_a_comparison_without_a_verdict_neither_way(monkeypatch):
     [
         ({"correct": True, "quality": 0.5}, None, (1.0, "correct")),
         ({"correct": None}, None, (None, "correct")),
-        ({"quality": 1}, None, (1.0, "quality")),
+        ({"quality": 1, "is_correct": "False"}, None, (0.0, "is_correct")),
         ({"response": "A: 5", "reference": "5"}, None, None),
         ({"exact_match": "True", "correct": False}, "exact_match", (1.0, "exact_match")),
         ({"scores.f1": 0.6, "scores": {"f1": 0.4}}, "scores.f1", (0.6, "scores.f1")),
@@ -50,8 +50,8 @@ def test_label_of_takes_the_label_that_the_record_brings(record, field, label):
 
 
 def test_label_of_names_the_field_that_holds_none():
-    with pytest.raises(RecordError, match='"correct" must be true or false, not 1'):
-        label_of(Record.parse({"correct": 1}, None, None))
+    with pytest.raises(RecordError, match='"correct" must be true, false or a number from 0 to 1, not 5'):
+        label_of(Record.parse({"correct": 5}, None, None))
     with pytest.raises(RecordError, match=r'"judge\.score" is missing'):
         label_of(Record.parse({"judge": 3}, None, None), "judge.score")
 

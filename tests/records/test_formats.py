@@ -20,6 +20,7 @@ from tokur_cli.records.record import Record
 ASKED = [{"role": "user", "content": "3+4?"}]
 MMLU = {"question": "Prime?", "choices": ["4", "9", "7", "8"], "answer": 2}
 BODY = {"model": "m", "choices": [{"message": {"role": "assistant", "content": "7"}, "finish_reason": "stop"}]}
+SAID = {"generations": ["7"], "model": "m"}
 FIRST_ROWS = {  # of each file: format, prompt, response, references, id
     "gsm8k.jsonl": ("gsm8k", "Janet’s ducks lay 16 eggs per day", None, ["18"], None),
     "math.jsonl": ("math", "Convert", None, [r"\left( 3, \frac{\pi}{2} \right)"], "test/precalculus/807.json"),
@@ -39,7 +40,6 @@ FIRST_ROWS = {  # of each file: format, prompt, response, references, id
     "deepscaler.json": ("math", "", None, ["60"], None),
     "inspect.json": ("inspect", "What is 6 times 7?", "42", ["42"], "1"),
     "inspect.eval": ("inspect", "What is 6 times 7?", "42", ["42"], "1"),
-    "llm_logs.json": ("llm", "Name a prime above 10.", None, [], None),
 }  # fmt: skip
 
 
@@ -119,6 +119,8 @@ def test_format_keeps_another_meaning_of_a_field_under_source_and_names_a_bad_ro
         ({**MMLU, "answer": -1}, "Prime?\nA. 4\nB. 9\nC. 7\nD. 8", None),
         ({"question": "Q", "choices": {"text": [1, "v"], "label": ["1", "2"]}, "answerKey": "2"}, "Q\nA. 1\nB. v", "B"),
         ({"question": "Q", "options": [4, 7.5], "answer": 4}, "Q\nA. 4\nB. 7.5", "A"),
+        ({"question": "Q", "options": {"A": "x", "B": "y"}, "answer": "y"}, "Q\nA. x\nB. y", "B"),
+        ({"question": "Q", "choices": [{"label": "1", "text": "x"}], "answerKey": "1"}, "Q\nA. x", "A"),
         ({"instruction": "I", "input": "more", "output": "A"}, "I\n\nmore", None),
     ],
 )
@@ -143,11 +145,10 @@ TEXTS = ["It is 4.", "It is 5."]
     ],
 )
 def test_split_makes_a_list_of_samples_as_many_responses(tmp_path, row, reference):
-    row |= {"id": 1.0, "is_correct": [1, 2], "score": [1, 0], "level": [1, 2]}
+    row |= {"id": 1.0, "is_correct": [1, 0], "score": [0, 1], "level": [1, 2]}
     records = read_rows(tmp_path, row)
-    facts = [(r.response, r.sample, r.references, r.get("correct"), r.get("level")) for r in records]
-    verdicts = [None, None] if "response_1" in row else [True, False]
-    assert facts == [(text, n, reference, verdicts[n], [1, 2]) for n, text in enumerate(TEXTS)]
+    facts = [(r.response, r.sample, r.references, label_of(r)[0], r.get("level")) for r in records]
+    assert facts == [(text, n, reference, n == 0, [1, 2]) for n, text in enumerate(TEXTS)]
     assert {(record.id, repr(record.prompt)) for record in records} == {("1", repr(records[0].prompt))}
     (whole,) = read_rows(tmp_path, row, whole=True)
     assert (whole.prompt, whole.get("response")) == (records[0].prompt, None)
@@ -218,6 +219,8 @@ def test_mapping_adds_fields_or_says_where_a_path_ends(tmp_path, row, mapping, e
         {"id": "x", "input": {"messages": ASKED}, "output": "7", "model": "m"},
         {"origin_prompt": [{"role": "HUMAN", "prompt": "3+4?"}], "prediction": "7", "model": "m"},
         {"conversations": [{"from": "human", "value": "3+4?"}, {"from": "gpt", "value": "7"}], "model": "m"},
+        {"conversations": [{"from": "human", "value": "3+4?"}, {"from": "gpt", "value": "x"}], **SAID},
+        {"prompt": ASKED, "completion": "x", **SAID},
     ],
 )
 def test_logged_calls_hold_what_was_asked_and_answered(tmp_path, row):
@@ -445,15 +448,6 @@ def test_inspect_samples_bring_reasoning_tools_attachments_and_failures(tmp_path
     assert ['the status "started"' in note for note in notes] == [True]
 
 
-def test_llm_logs_are_chats_and_a_conversation_goes_on(tmp_path):
-    first, second, third = read("llm_logs.json")
-    assert first.prompt.messages[0] == {"role": "system", "content": "Be brief."}
-    answer = {"role": "assistant", "content": second.response}
-    assert third.prompt.messages[:2] == [*second.prompt.messages, answer]
-    rows = json.loads((DATA / "llm_logs.json").read_text(encoding="utf-8"))
-    assert message_of(read_row(tmp_path, rows[2])).startswith("its conversation began before these logs")
-
-
 ODD_VALUES = [
     None, True, 0, -1, 2.5, 10**400, "", "text", "\ud800", "####", "\\boxed{", [], [[]], [None], ["a"], [{}], {}, ...
 ]  # fmt: skip
@@ -470,7 +464,6 @@ FUZZED = {
     "prompt-completion": first_of("prompt_completion.jsonl"),
     "lm-eval": first_of("lm_eval_samples.jsonl"),
     "inspect": first_of("inspect.json")["samples"][0],
-    "llm": first_of("llm_logs.json")[0],
     "sharegpt": {"conversations": [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}], "system": "S"},
     "choices": {"id": "1", "question": "Q", "choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": "A"},
     "reasoning-gym": {"question": "Q", "answer": "1", "metadata": {"source_dataset": "sudoku", "source_index": 0}},

@@ -144,7 +144,7 @@ def test_record_prompt_is_the_first_there_is_or_an_error_that_names_the_place(fi
         ({"id": 12.0}, "id", "12"),
         ({"reference": 1.10}, "references", ["1.1"]),
         ({"reference": ["a", "b"]}, "reference", "a or b"),
-        ({"reference": ["a", 1]}, "references", '"reference[1]" is a number, not a string'),
+        ({"reference": ["a", None]}, "references", '"reference" is null, not a string'),
         ({"tokur": {"sample": -1}}, "sample", '"tokur.sample" is -1, not a whole number from 0'),
         (
             {"tokur": {"schema": 2}},

@@ -2,7 +2,7 @@
 
 A label that the record brings along stands before everything else:
 
-- ``correct``: true or false.
+- ``correct`` (or ``is_correct``): true or false.
 - ``quality``: a number in [0, 1], such as the share of a text's facts that hold.
 - any other field by name (``scores.exact_match`` reaches into objects): true, false or a number in [0, 1]; in logs also
   what the program that wrote them says, such as the ``C`` and ``I`` of Inspect's scorers.
@@ -40,6 +40,7 @@ UNLABELLED: dict[str, str] = {
 }
 """Outcomes that leave a record without a label, and what to call such records."""
 
+_LABELS = ("correct", "is_correct", "quality")
 _WORDS = re.compile(r"[^\W\d_]{2}[^\d\\$=]*")  # a reference in words: no number, no formula, no letter
 _PLACEHOLDERS = ("proof", "notfound")  # NuminaMath's, where a problem asks for a proof, or no answer was found
 _PATTERN_SECONDS = 5.0
@@ -172,7 +173,7 @@ def label_of(record: Record, field: str | None = None) -> tuple[float | None, st
 
     Args:
         record: the record.
-        field: the field to read instead of ``correct`` and ``quality``; it must then be there.
+        field: the field to read instead of these; it must then be there.
 
     Raises:
         RecordError: the field is missing though named, or holds no label.
@@ -189,12 +190,8 @@ def label_of(record: Record, field: str | None = None) -> tuple[float | None, st
                 problem = f'"{field}" is missing: --label-field names no field of this record{known}'
                 raise record.error(problem) from None
             value = None
-    elif "correct" in record.fields:
-        field, value = "correct", record.fields["correct"]
-        if value is not None and not isinstance(value, bool):
-            raise record.error(f'"correct" must be true or false, not {value!r:.40}; --label-field takes other labels')
-    elif "quality" in record.fields:
-        field, value = "quality", record.fields["quality"]
+    elif (field := next((name for name in _LABELS if name in record.fields), None)) is not None:
+        value = record.fields[field]
     elif len(said) > 1:
         raise UsageError(f"the records have several scores: choose the label with --label-field {' or '.join(said)}")
     else:
@@ -205,7 +202,8 @@ def label_of(record: Record, field: str | None = None) -> tuple[float | None, st
         value = value.lower() == "true" if value[0].isalpha() else float(value)
     if isinstance(value, (bool, int, float)) and 0 <= value <= 1:
         return float(value), field
-    raise record.error(f'"{field}" must be true, false or a number from 0 to 1, not {value!r:.40}')
+    problem = f'"{field}" must be true, false or a number from 0 to 1, not {value!r:.40}'
+    raise record.error(f"{problem}; --label-field names another field")
 
 
 def grade(items: Iterable[tuple[str | None, Sequence[str]]], equivalence: Equivalence) -> list[Outcome]:

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from tokur_cli.records.record import Record
 
 
+# What most reasoning models write before their reasoning, and between it and the text
 THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
-"""What most reasoning models write before their reasoning, and between it and the text."""
-ENCRYPTED = "redacted_thinking"
-"""The type of a part of a message with reasoning that cannot be read; Inspect marks such a part as redacted."""
+ENCRYPTED = "redacted_thinking"  # the type of a part with reasoning that cannot be read; Inspect marks it as redacted
 # Fields that mean the same in every record, or tell where a row is from
 _KNOWN = (
     *("id", "question", "messages", "prompt", "response", "reference"),
@@ -109,15 +108,15 @@ def read_tools(value: Any) -> list[dict[str, Any]] | None:
 
 
 def with_reasoning(reasoning: str, text: str) -> str:
-    """Return a response of a reasoning model as one text."""
-    return THINK_BEGINS + reasoning.strip("\n") + THINK_ENDS + text.lstrip("\n") if reasoning else text
+    """Return a response of a reasoning model as one text; without an end of the reasoning where nothing follows it."""
+    return THINK_BEGINS + reasoning.strip("\n") + (text and THINK_ENDS + text.lstrip("\n")) if reasoning else text
 
 
 def read_response(what: str, said: Any, record: Record) -> str:
     """Return what a text, or an assistant's message, says, its reasoning included."""
     if not isinstance(said, dict):
         return record.checked_text(what, said)
-    if said.get("content") is None:
+    if said.get("content") is None and not any(said.get(name) for name in _REASONING_FIELDS):
         raise record.error(f'"{what}" holds no text, only {[name for name, value in said.items() if value]}')
     return with_reasoning(*read_content(what, said, record))
 

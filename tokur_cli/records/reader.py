@@ -11,10 +11,10 @@ from typing import Any
 
 from tokur_cli.records.errors import RecordError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, recognise
-from tokur_cli.records.formats.base import Format, Given, Items, Note, complete
+from tokur_cli.records.formats.base import GOLD, MAYBE_GOLD, Format, Given, Items, Note, complete
 from tokur_cli.records.formats.chat_api import COMPLETIONS
 from tokur_cli.records.formats.inspect import is_log, read_log
-from tokur_cli.records.mapping import FieldMapping
+from tokur_cli.records.mapping import FieldMapping, with_fields
 from tokur_cli.records.published import published_rows
 from tokur_cli.records.record import Record
 from tokur_cli.records.streams import BOM, MAX_LINE, STDIN, display_name, elements, file_id, lines, open_input
@@ -59,7 +59,7 @@ def read_records(
         raise UsageError("records and --requests cannot both be read from standard input")
     asked = None if requests is None else read_records(requests, max_line=max_line)
     again = read_rows(path, max_line) if path != STDIN and file_id(path) is not None else None
-    given = Given(asked, again, filter, mapping.response, whole)
+    given = Given(asked, again, filter, whole=whole)
     return _adapted(read_rows(path, max_line, note), display_name(path), FORMATS.get(format), mapping, given, note)
 
 
@@ -103,8 +103,18 @@ def _made(make: Callable[[Any], Record], row: Any) -> Record | RecordError:
         return error
 
 
+def _renamed(name: str, record: Record) -> Record:
+    """Return a record with a field that is its response."""
+    if name not in record.fields:
+        raise record.error(f'--response-field {name}: there is no "{name}"')
+    return with_fields(record.copy(without=(name,)), response=record.fields[name])
+
+
 def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMapping, given: Given, note: Note) -> Items:
     """Yield what rows become, in the format of the first good one where none is given."""
+    if mapping.response in (*GOLD, *MAYBE_GOLD):  # no reference then, for the format neither
+        rows = map(partial(_made, partial(_renamed, mapping.response)), rows)
+        mapping = replace(mapping, response="response")
     bad = 0
     for row in rows:
         if isinstance(row, Record):
@@ -116,5 +126,5 @@ def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMappin
     form = form or recognise(row.fields)
     if given.requests is not None and form is not COMPLETIONS:
         raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
-    given = replace(given, before=bad, note=lambda words: note(f"{source}: {words}"))
+    given = replace(given, samples=mapping.response, before=bad, note=lambda words: note(f"{source}: {words}"))
     yield from map(partial(_made, lambda record: complete(mapping.apply(record))), form.read(chain([row], rows), given))

@@ -11,8 +11,7 @@ from tokur_cli.records.encoding import encode_value, json_type, parse_json
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.prompt import Prompt, is_bytes, other_fields, read_tools, split_messages
 
-SCHEMA = 1
-"""The version of the ``tokur`` object that this code reads and writes."""
+SCHEMA = 1  # the version of the ``tokur`` object that this code reads and writes
 UNSAID = {"base": None, "base_revision": None, "quantize": None, "backend": "transformers"}
 """What a ``tokur.run`` says only where it is otherwise."""
 
@@ -106,11 +105,9 @@ class Record:
     def references(self) -> list[str]:
         """The gold answers, any of which is right, as text, numbers and booleans as JSON has them: ``true``."""
         value = self.fields.get("reference")
-        if isinstance(value, (bool, int, float)):
-            return [encode_value(value).decode()]
-        if isinstance(value, list):
-            return [self.checked_text(f"reference[{number}]", item) for number, item in enumerate(value)]
-        return [] if value is None else [self.checked_text("reference", value)]
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        texts = (encode_value(one).decode() if isinstance(one, (bool, int, float)) else one for one in values)
+        return [self.checked_text("reference", text) for text in texts]
 
     @property
     def reference(self) -> str | None:

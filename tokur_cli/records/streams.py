@@ -19,10 +19,9 @@ from tokur_cli.records.errors import TokurError
 
 STDIN = "-"
 BOM = b"\xef\xbb\xbf"
-MAX_LINE = 64_000_000
-"""The longest line, element or archive member that is read by default, in bytes."""
+MAX_LINE = 64_000_000  # the longest line, element or archive member that is read by default, in bytes
+# (Where each text is from, the number of the line on which it begins, the text); None in place of one too long
 Texts = Iterator[tuple[str, int, bytes | None]]
-"""(Where each text is from, the number of the line on which it begins, the text); None in place of one too long."""
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # pzstd begins with a frame to be skipped

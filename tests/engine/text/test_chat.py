@@ -139,9 +139,11 @@ def test_tokenize_prompt_and_response_are_the_beginning_of_the_conversation_as_t
     tokenizer, tok = tokenizer_of(template, end)
     answer = {"role": "assistant", "content": TEXT, field: THOUGHT}
     rendered = tokenizer.apply_chat_template([QUESTION, answer], tokenize=False)
-    expected = tokenizer(rendered[: rendered.rindex(TEXT) + len(TEXT)])["input_ids"]
-    located = tok.tokenize(tok.chat.render([QUESTION]), with_reasoning(THOUGHT, TEXT))
-    assert [*located.tokens.prompt_ids, *located.tokens.response_ids] == expected
+    for text in (TEXT, ""):  # cut off within the thought
+        last = text or THOUGHT
+        expected = tokenizer(rendered[: rendered.rindex(last) + len(last)])["input_ids"]
+        located = tok.tokenize(tok.chat.render([QUESTION]), with_reasoning(THOUGHT, text))
+        assert [*located.tokens.prompt_ids, *located.tokens.response_ids] == expected
 
 
 @pytest.mark.parametrize("template", [*(template for template, _, _ in TEMPLATES.values()), R1])

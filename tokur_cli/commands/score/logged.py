@@ -161,7 +161,7 @@ def _pieces(response: str, text: str, *, is_whole: bool) -> list[_Piece]:
     if text.startswith(response, first):
         return [_Piece(first, 0, len(response))]
     thought, ends, content = response.removeprefix(THINK_BEGINS).partition(THINK_ENDS)
-    if not (response.startswith(THINK_BEGINS) and ends and content):
+    if not response.startswith(THINK_BEGINS) or (ends and not content):
         return []
     after = len(response) - len(content)
     begin = text.find(thought)
@@ -170,7 +170,7 @@ def _pieces(response: str, text: str, *, is_whole: bool) -> list[_Piece]:
         around = text[:begin] + text[begin + len(thought) : answer]
         pieces = [_Piece(begin - len(THINK_BEGINS), 0, after), _Piece(answer, after, len(content))]
     else:
-        answer = text.find(content)
+        answer = text.find(content) if content else -1
         around = text[: max(answer, 0)]
         pieces = [_Piece(answer, after, len(content))]
     return pieces if answer >= 0 and len(around.strip()) <= _MOST_TAGS else []

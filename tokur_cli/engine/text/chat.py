@@ -128,12 +128,13 @@ class Chat:
             response: with its reasoning, if it has any, as ``with_reasoning`` writes it.
         """
         thought, ends, text = response.removeprefix(THINK_BEGINS).partition(THINK_ENDS)
-        if not (ends and response.startswith(THINK_BEGINS) and self.opens_answer(prompt)):
+        if not (response.startswith(THINK_BEGINS) and self.opens_answer(prompt)):
             return response, range(len(response) + 1)
         _, before, between = self._around_thought
+        between = between if ends else ""  # it was cut off within its reasoning
         places: list[int] = []
         written, given = "", 0
-        for ours, theirs in ((before, THINK_BEGINS), (thought, thought), (between, THINK_ENDS), (text, text)):
+        for ours, theirs in ((before, THINK_BEGINS), (thought, thought), (between, ends), (text, text)):
             places += [given + min(place, len(theirs)) for place in range(len(ours))]
             written, given = written + ours, given + len(theirs)
         return written, [0, *places[1:], given]

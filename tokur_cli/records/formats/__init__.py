@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tokur_cli.records.formats import rows
-from tokur_cli.records.formats.base import VERDICTS, Fields, Format, has
+from tokur_cli.records.formats.base import Fields, Format, has
 from tokur_cli.records.formats.chat_api import COMPLETIONS
 from tokur_cli.records.formats.inspect import inspect
 from tokur_cli.records.formats.lm_eval import LM_EVAL
@@ -25,7 +25,7 @@ def recognise(fields: Fields) -> Format:
 def other_references(record: Record) -> str:
     """Return in words which fields may hold the reference of a response that has neither one nor a verdict."""
     fields = record.copy(without=("tokur",)).fields
-    is_unlabelled = has("question", "response", but=("reference", "prompt", "messages", *VERDICTS))(fields)
+    is_unlabelled = has("question", "response", but=("reference", "prompt", "messages"))(fields)
     return other_fields("reference", fields) if is_unlabelled and recognise(fields) is rows.tokur else ""
 
 

@@ -10,27 +10,27 @@ from typing import Any
 
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
+from tokur_cli.records.formats.logprobs import logged_tokens
 from tokur_cli.records.mapping import as_text, find_value
 from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import SCHEMA, Record
 
-Items = Iterator[Record | RecordError]
-"""Records, and for each bad row an error in its place."""
-Note = Callable[[str], None]
-"""Takes what is to be said of a stream."""
+Items = Iterator[Record | RecordError]  # records, and for each bad row an error in its place
+Note = Callable[[str], None]  # takes what is to be said of a stream
 Fields = Mapping[str, Any]
 
 _SAMPLES = (  # the responses to one question
     *("samples", "responses", "outputs", "completions", "generations", "resps", "code", "sampled_responses"),
     "choices",  # of a chat service, not of a multiple choice
 )
-_REFERENCES = (  # beside a response; the ones that can mean nothing else first
-    *("gold", "gold_answer", "ground_truth", "gt", "target", "expected", "expected_output", "expectedOutput"),
-    *("answer", "solution", "label"),
+GOLD = (  # references, whatever stands beside them
+    *("gold", "gold_answer", "gold_label", "ground_truth", "ground_truth_answer", "gt", "target", "references"),
+    *("expected", "expected_answer", "expected_output", "expectedOutput", "correct_answer", "reference_answer"),
 )
+MAYBE_GOLD = ("answer", "solution", "label")  # beside a response, where there is none of these
 _MODELS = ("model", "model_name", "model_id")
-VERDICTS = ("correct", "is_correct", "score", "scores", "quality", "acc")
-_PARALLEL = (*VERDICTS, "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
+_MARKS = ("is_correct", "score", "scores", "quality", "acc")  # verdicts where they are true or false
+_PARALLEL = (*_MARKS, "correct", "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
 _COLUMN = re.compile(r"(response|sample|completion|output|generation)s?[ _.-]?([0-9]+)")
 _NO_LABELS = {"correct", "incorrect", "true", "false", "right", "wrong", "pass", "fail", "passed", "failed"}
 
@@ -137,49 +137,55 @@ def _split(row: Record, named: str | None) -> list[Record]:
     What other lists of the same length say of the responses goes with each: verdicts, log-probabilities. ``named`` is
     the path of the list that ``--response-field`` names.
     """
-    path, items = (named, dict(enumerate(find_value(row.fields, named, list) or []))) if named else _samples(row.fields)
-    same = [name for name in _PARALLEL if path and isinstance(row.get(name), list) and len(row.get(name)) == len(items)]
-    graded = [(name, value) for name in same for value in row.fields[name]]
-    graded += [each for item in dicts([*items.values()]) for each in item.items()]
-    marks = {name for name, value in graded if value not in (0, 1, None)}  # from 1 to 5: no verdicts
+    path, items = (named, find_value(row.fields, named, list) or []) if named else _samples(row)
+    same = [name for name in _PARALLEL if isinstance(row.get(name), list) and len(row.get(name)) == len(items)]
     rows = []
-    for number, item in items.items():
-        said = _said(item)
+    for number, item in enumerate(items):
+        if item is None:
+            continue
+        parts = item if isinstance(item, dict) else {}
         own = {name: row.fields[name][number] for name in same} | ({path: [item]} if path in row.fields else {})
-        own |= {name: item[name] for name in _PARALLEL if isinstance(item, dict) and name in item}
+        own |= {name: parts[name] for name in _PARALLEL if name in parts}
+        said = _said(item)
         own["response"] = read_response(f"{path}[{number}]", item if said is None else said, row)
         one = row.copy()
         for name, value in own.items():
             one.set(name, value)
-        verdict = next((own[name] for name in VERDICTS if name not in marks and own.get(name) is not None), None)
-        if verdict is not None and ("correct" in own or "correct" not in one.fields):
-            one.set("correct", bool(verdict))
-        rows.append(with_tokur(one, sample=number, finish_reason=find_value(own, "finish_reason", str)))
+        verdicts = [own[name] for name in _MARKS if isinstance(own.get(name), bool)]
+        if verdicts and "correct" not in one.fields:
+            one.set("correct", verdicts[0])
+        known = {"prompt_token_ids": row.get("prompt_token_ids"), **logged_tokens(own | parts)}
+        rows.append(with_tokur(one, sample=number, finish_reason=find_value(own, "finish_reason", str), **known))
     return rows or [row]
 
 
-def _samples(fields: Fields) -> tuple[str, dict[int, Any]]:
-    """Return the name of the list that holds the responses to a row's question, and them by their numbers from 0.
+def _samples(row: Record) -> tuple[str, list[Any]]:
+    """Return the name of the list of responses to a row's question, and them, None where one is missing.
 
     The name of columns such as ``response_0`` and ``response_1`` is empty. So are both where there are none.
     """
+    fields = row.fields
     columns = [(match[1], int(match[2]), name) for name in fields if (match := _COLUMN.fullmatch(name))]
     of_one = [fields[name] for kind, _, name in sorted(columns) if kind == columns[0][0]]
     if len(of_one) > 1 and "response" not in fields:
-        return "", {number: text for number, text in enumerate(of_one) if isinstance(text, str)}
+        return "", [text if isinstance(text, str) else None for text in of_one]
+    found = {}
     for name in () if isinstance(fields.get("response"), str) else _SAMPLES:
-        kinds, items = dict if name == "choices" else object, find_value(fields, name, list)  # choices may be texts
-        if items and all(isinstance(item, kinds) and _said(item) is not None for item in items):
-            return name, dict(enumerate(items))
-    return "", {}
+        items = [item for item in find_value(fields, name, list) or [] if item is not None]
+        are_options = name == "choices" and not all(isinstance(item, dict) and "label" not in item for item in items)
+        if items and not are_options and all(_said(item) is not None for item in items):
+            found[name] = find_value(fields, name)
+    if len(found) > 1:
+        raise row.error(f"has several lists that may be its responses, {', '.join(found)}: --response-field names one")
+    return next(iter(found.items()), ("", []))
 
 
 def _said(item: Any) -> str | dict[str, Any] | None:
     """Return the text or the message in a response: a text, a list of one, or an object that has it; else None."""
     match item:
-        case {"message": dict(message)}:
+        case {"message": dict(message)} | ({"content": _} as message):
             return message
-        case str(text) | [str(text)] | {"text": str(text)} | {"content": str(text)} | {"response": str(text)}:
+        case str(text) | [str(text)] | {"text": str(text)} | {"response": str(text)}:
             return text
     return None
 
@@ -194,7 +200,8 @@ def complete(record: Record) -> Record:
     """
     fields = record.fields
     is_answered = isinstance(fields.get("response"), str)
-    names = _REFERENCES if is_answered else () if find_value(fields, "answer.aliases", list) is None else ("answer",)
+    of_question = ["answer"] if find_value(fields, "answer.aliases", list) is not None else []
+    names = ([name for name in GOLD if name in fields] or MAYBE_GOLD) if is_answered else of_question
     found = filter(None, (_reference(name, fields[name]) for name in names if name in fields))
     if fields.get("reference") is None and (reference := next(found, None)):
         record.set("reference", reference)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from string import ascii_uppercase
 from typing import Any
 
-from tokur_cli.records.formats.base import Fields, Format, Given, Items, adapt_rows, has, row_format, with_tokur
+from tokur_cli.records.formats.base import Fields, has, row_format
 from tokur_cli.records.mapping import as_text, find_value, with_fields
-from tokur_cli.records.prompt import read_response, split_messages, with_reasoning
+from tokur_cli.records.prompt import read_response, split_messages
 from tokur_cli.records.record import Record
 
 _LISTS = ("choices", "options")
 _KEYS = ("answerKey", "answer", "answer_index")
 _LOWERED = ("How ", "What ", "Which ", "Who ", "When ", "Where ")
-_UNREAD = ("prompt_fragments", "system_fragments", "attachments", "tool_calls", "tool_results")
 _is_question = has("question", but=["reference"])
 _ROLES = {name: name for name in ("system", "user", "assistant")}
 _ROLES |= {"human": "user", "gpt": "assistant", "HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
@@ -24,13 +22,18 @@ _ROLES |= {"human": "user", "gpt": "assistant", "HUMAN": "user", "BOT": "assista
 @row_format(lambda fields: isinstance(fields.get("tokur"), dict))
 def tokur(record: Record) -> Record:
     """Read tokur's own: id, question (or messages, or prompt), response (or a last assistant's turn), reference."""
+    if find_value(record.fields, "prompt.0.role") is not None and record.get("messages") is None:
+        record = with_fields(record, messages=record.fields["prompt"])
     return _with_answer(record) if isinstance(record.get("messages"), list) else record
 
 
 def _with_answer(record: Record) -> Record:
-    """Return a record of chat turns with the response that they end with, if they do."""
-    _, answer = split_messages(record)
-    return record if answer is None else with_fields(record, response=answer)
+    """Return a record of chat turns with the response that they end with; beside another one, that turn is left out."""
+    turns, answer = split_messages(record)
+    if record.get("response") is None:
+        return record if answer is None else with_fields(record, response=answer)
+    is_other = answer is None and turns != [] and turns[-1]["role"] == "assistant"
+    return with_fields(record, messages=record.fields["messages"][:-1]) if is_other else record
 
 
 # --- data sets ---
@@ -57,7 +60,7 @@ def svamp(record: Record) -> Record:
     return with_fields(record, question=f"{body} {question}".strip(), id=identity, reference=reference)
 
 
-@row_format(lambda fields: "problem" in fields and ("answer" in fields or "solution" in fields))
+@row_format(has("problem", but=("question", "messages", "prompt")))
 def math(record: Record) -> Record:
     r"""Read MATH and DeepScaleR: problem, answer or a solution with ``\boxed{…}``, unique_id.
 
@@ -65,7 +68,8 @@ def math(record: Record) -> Record:
     """
     question, reference = record.text("problem"), record.get("reference")
     if reference is None:
-        reference = as_text(record.fields["answer"]) if "answer" in record.fields else _last_boxed(record)
+        boxed = "answer" not in record.fields and "solution" in record.fields
+        reference = _last_boxed(record) if boxed else as_text(record.get("answer"))
     return with_fields(record, question=question, id=record.get("unique_id", record.get("id")), reference=reference)
 
 
@@ -88,8 +92,8 @@ def reasoning_gym(record: Record) -> Record:
 
 def _has_choices(fields: Fields) -> bool:
     has_both = all(any(name in fields for name in names) for names in (_LISTS, _KEYS))
-    are_objects = any(find_value(fields, f"{name}.0", dict) is not None for name in _LISTS)  # as a completion's are
-    return has_both and not are_objects and _is_question(fields)
+    first = [find_value(fields, f"{name}.0", dict) or {"label": None} for name in _LISTS]
+    return has_both and all("label" in one for one in first) and _is_question(fields)  # not of a completion
 
 
 @row_format(_has_choices)
@@ -100,6 +104,10 @@ def choices(record: Record) -> Record:
     """
     name, key = (next((name for name in names if name in record.fields), names[-1]) for names in (_LISTS, _KEYS))
     found, answer = record.fields[name], record.fields[key]
+    if isinstance(found, list) and isinstance(found[0], dict):
+        found = {name: [one[name] for one in found] for name in ("text", "label")}
+    elif isinstance(found, dict) and "text" not in found:  # by letter
+        found = {"text": [*found.values()], "label": [*found]}
     values, labels = (found["text"], found["label"]) if isinstance(found, dict) else (found, None)
     texts = [record.checked_text(name, as_text(value)) for value in values]
     letters = ascii_uppercase[: len(texts)]
@@ -127,34 +135,13 @@ def gsm8k(record: Record) -> Record:
 # --- conversations ---
 
 
-def _read_llm(rows: Items, given: Given) -> Items:
-    conversations: dict[str, list[dict[str, Any]]] = {}
-
-    def adapt(record: Record) -> Iterator[Record]:
-        if unread := [name for name in _UNREAD if record.get(name)]:
-            raise record.error(f'its prompt had "{unread[0]}", which are not read')
-        prompt, response, system = record.text("prompt"), record.text("response"), record.get("system") or ""
-        conversation, name = record.get("conversation_id"), record.get("conversation_name") or ""
-        turns = conversations.get(conversation, [])
-        # llm names a conversation by its first prompt
-        if not turns and not re.sub(r"\s+", " ", prompt).startswith(name.removesuffix("…")):
-            raise record.error("its conversation began before these logs: print all of them, llm logs --json -n 0")
-        told = {"role": "system", "content": record.checked_text("system", system)}
-        turns = [*turns, *([told] if system and told not in turns else []), {"role": "user", "content": prompt}]
-        if conversation is not None:
-            conversations[conversation] = [*turns, {"role": "assistant", "content": response}]
-        adapted = with_fields(record, messages=turns, response=with_reasoning(record.get("reasoning") or "", response))
-        yield with_tokur(adapted, model=record.get("model"))
-
-    return adapt_rows(rows, llm.name, adapt)
-
-
-llm = Format("llm", has("prompt", "system", "response", but=["messages"]), _read_llm)
-
-
 def _answered(record: Record, text: str, asked: Any, what: str, said: Any) -> Record:
-    """Return a record of what was asked, a text that goes into that field or messages, and the text or message said."""
+    """Return a record of what was asked, a text that goes into that field or messages, and the text or message said.
+
+    A response that has been told already stays: what stands beside it is the data set's own.
+    """
     prompt = {text: asked} if isinstance(asked, str) else {"messages": asked}
+    said = record.get("response") if isinstance(record.get("response"), str) else said
     return with_fields(record, **prompt, response=read_response(what, said, record))
 
 
@@ -182,14 +169,14 @@ def sharegpt(record: Record) -> Record:
     system = record.get("system")
     turns = [{"role": "system", "content": system}] if isinstance(system, str) else []
     turns += _turns(record.fields["conversations"], "from", "value")
-    return _with_answer(with_fields(record, messages=turns, response=None))
+    return _with_answer(with_fields(record, messages=turns))
 
 
 @row_format(has("instruction", "output"))
 def alpaca(record: Record) -> Record:
     """Read Alpaca: instruction, input (which stands below it, where there is one), output."""
     question = record.text("instruction") + (f"\n\n{record.text('input')}" if record.get("input") else "")
-    return with_fields(record, question=question, response=record.text("output"))
+    return _answered(record, "question", question, "output", record.fields["output"])
 
 
 @row_format(has("origin_prompt", "prediction"))
