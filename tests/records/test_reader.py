@@ -85,8 +85,11 @@ def test_open_input_delivers_what_comes_before_a_cut_archives_end(compress, tmp_
 
 
 def test_open_input_says_why_a_file_cannot_be_opened(tmp_path, monkeypatch):
-    for path, message in (("nowhere", "nowhere: cannot be read: No such file"), (str(tmp_path), "Is a directory")):
-        with pytest.raises(TokurError, match=message), open_input(path):
+    wide = tmp_path / "wide.jsonl"
+    wide.write_text("{}", encoding="utf-16")
+    failures = {"nowhere": "nowhere: cannot be read: No such file", tmp_path: "Is a directory", wide: "is in UTF-16"}
+    for path, message in failures.items():
+        with pytest.raises(TokurError, match=message), open_input(str(path)):
             pass
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(TokurError, match=r"<stdin>: standard input is closed"), open_input("-"):
@@ -111,8 +114,8 @@ class Trickle(io.RawIOBase):
         return len(part)
 
 
-def elements_of(data, size=1, key=None):
-    found = elements(io.BufferedReader(Trickle(data, size), 1), "in.json", key)
+def elements_of(data, size=1, within=(None,)):
+    found = elements(io.BufferedReader(Trickle(data, size), 1), "in.json", within)
     return [(name.removeprefix("in.json[").removesuffix("]"), text) for name, _, text in found]
 
 
@@ -132,7 +135,10 @@ def test_elements_are_those_of_json(values, indent, size):
     of_object = elements_of(json.dumps(dict(enumerate(values)), indent=indent).encode(), size)
     assert [json.loads(text) for _, text in of_object] == values
     log = json.dumps({"a": values, "samples": values, "b": 1}).encode()
-    assert [json.loads(text) for _, text in elements_of(log, size, "samples")] == values
+    assert [json.loads(text) for _, text in elements_of(log, size, (None, "samples"))] == values
+    objects = [json.dumps({"k": value}, indent=indent) for value in values]  # as jq writes them
+    found = elements_of("\n".join(objects).encode(), size, ())
+    assert [json.loads(text) for _, text in found] == [{"k": value} for value in values]
 
 
 def test_elements_of_a_truncated_or_broken_array_are_those_that_are_whole(tmp_path):

@@ -1,7 +1,4 @@
-"""Values as JSON text and back: written by orjson, read by msgspec, and by json what these refuse.
-
-Files of tokur's own that hold one object (calibration, certificate, posterior) are read by a dataclass' annotations.
-"""
+"""Values as JSON text and back: written by orjson, read by msgspec, and by json what these refuse."""
 
 from __future__ import annotations
 

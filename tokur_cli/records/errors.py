@@ -30,13 +30,7 @@ class UsageError(TokurError):
 
 
 class RecordError(TokurError):
-    """One bad record; with ``--skip-invalid`` it is counted and the next one is read.
-
-    Args:
-        message: what is wrong with the record.
-        source: the file's name as the user gave it, ``<stdin>`` for standard input.
-        line: the line's number in that file, from 1.
-    """
+    """One bad record, and its place as a ``Record`` has it; with ``--skip-invalid`` it is counted and passed over."""
 
     def __init__(self, message: str, source: str | None = None, line: int | None = None) -> None:
         where = "".join(f"{part}:" for part in (source, line) if part is not None)

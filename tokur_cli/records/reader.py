@@ -20,8 +20,9 @@ from tokur_cli.records.record import Record
 from tokur_cli.records.streams import BOM, MAX_LINE, STDIN, display_name, elements, file_id, lines, open_input
 
 AUTO = "auto"
-# An array, or an object of rows by their numbers, as OpenCompass writes
+# An array, or an object of rows by their numbers, as OpenCompass writes; objects of several lines
 _ROWS = re.compile(rb'\s*(\[\s*(\{|\Z|\]\s*\Z)|\{\s*"\d+"\s*:\s*\{)')
+_OBJECTS = re.compile(rb"\s*\{\s*\n")
 
 
 def read_records(
@@ -85,8 +86,8 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
         head = stream.peek(1).removeprefix(BOM)
         if is_log(head):
             rows = read_log(stream, source, max_line, note)
-        elif _ROWS.match(head):
-            rows = elements(stream, source, longest=max_line)
+        elif is_whole := _ROWS.match(head) or _OBJECTS.match(head):
+            rows = elements(stream, source, (None,) if is_whole.re is _ROWS else (), max_line)
         else:
             rows = lines(stream, source, max_line)
         too_long = f"is longer than {max_line / 1e6:g} MB: raise --set max_line to read it"

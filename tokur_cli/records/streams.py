@@ -10,7 +10,7 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any, TextIO, cast
@@ -70,6 +70,8 @@ def open_input(path: str) -> Iterator[io.BufferedReader]:
         with _open(path) as file:
             head, as_it_comes = file.peek(), SimpleNamespace(read=file.read1)
             stream: Any = file
+            if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise TokurError(f"{name}: is in UTF-16, as PowerShell's > writes: save it as UTF-8")
             if head.startswith(_GZIP):
                 stream, form = gzip.GzipFile(fileobj=as_it_comes), "gzip"
             elif _ZSTD.match(head):
@@ -117,40 +119,45 @@ def lines(stream: io.BufferedReader, name: str, longest: int = MAX_LINE) -> Text
             yield name, number, text
 
 
-def elements(stream: io.BufferedReader, name: str, key: str | None = None, longest: int = MAX_LINE) -> Texts:
+def elements(
+    stream: io.BufferedReader, name: str, within: Sequence[str | None] = (None,), longest: int = MAX_LINE
+) -> Texts:
     """Yield the elements of a JSON array, or the values of an object, with memory for one, each named by its index.
 
     Args:
         stream: JSON text.
         name: the file's name.
-        key: the name of the field of an object whose elements are read; what follows them is then left unread.
+        within: what they stand in: None for the whole, then the name of a field, after which nothing is read; nothing
+            where they are objects one after another.
         longest: the longest element in bytes.
 
     Raises:
         TokurError: after the elements before it: one is no JSON, cut short or far too long, or text follows the end.
     """
     text, start, end, line, index = "", 0, 0, 1, 0  # a character of the text is a byte
-    opening = [None] if key is None else [None, key]  # the names of what is still to be entered
+    opening = [*within]  # what is still to be entered
     while True:
-        before, sign = _BEFORE.match(text, end), None
+        before, is_whole = _BEFORE.match(text, end), False
         begin = before.end() if before else end
         line, start = line + text.count("\n", start, begin), begin
         if before and opening and before[1] == opening[0] and before[2] in "[{":
             end = before.end(2)
             del opening[0]
             continue
-        if before and before[2] in "]}":
-            if key is None and (text[before.end(2) :].strip() or stream.read(_CHUNK).strip()):
+        if before and within and before[2] in "]}":
+            if len(within) == 1 and (text[before.end(2) :].strip() or stream.read(_CHUNK).strip()):
                 raise TokurError(f"{name}:{line}: this is not valid JSON: there is text after the end")
             return
         with suppress(ValueError, RecursionError):
             end = _scan(text, start)[1]
-            sign = _SIGN.match(text, end)
-        if sign is None:
+            is_whole = _SIGN.match(text, end) is not None or (not within and text[end - 1] == "}")
+        if not is_whole:
             size, more = len(text) - start, bytearray()
             with suppress(EOFError):  # of an archive that is cut short: what came before it is read first
                 while size <= longest and len(more) < max(1, size - _CHUNK) and (piece := stream.read1(_CHUNK)):
                     more += piece
+            if not more and not within and not text[start:].strip():
+                return
             if not more:
                 said = f"is not valid JSON, cut short or longer than {longest / 1e6:g} MB (--set max_line)"
                 raise TokurError(f"{name}:{line}: what begins here {said}")

@@ -105,7 +105,7 @@ def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note
     if head.startswith(_ZIP):
         samples = _archived(stream, source, max_sample, note)
     else:
-        samples = elements(stream, source, "samples", max_sample)
+        samples = elements(stream, source, (None, "samples"), max_sample)
     for name, line, text in samples:
         if text is not None and (b"NaN" in text or b"Infinity" in text):
             with suppress(ValueError):  # else the reader says what is wrong with it
