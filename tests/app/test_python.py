@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from xml.etree import ElementTree
 
 import pytest
@@ -49,6 +50,21 @@ def test_python_generates_as_the_command_with_options_of_a_call_and_of_all(tiny_
     code, out, err = run_tokur("generate", lines, "-m", tiny_folder, *words.split())
     assert code == 0, err
     assert list(Tokur(str(tiny_folder), **of_all).generate(questions, **of_call)) == parsed(out)
+
+
+def test_python_threads_take_turns_and_what_is_not_read_is_closed(tiny_folder):
+    tokur = Tokur(str(tiny_folder), draws=2, sigma=0.1)
+    expected = list(tokur.score(ROWS))
+    with ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(list, [tokur.score(ROWS) for _ in range(3)])) == [expected] * 3
+    row = {"question": "1?", "responses": ["1", "2", "3"]}
+    found = list(Tokur(str(tiny_folder), steps="auto").generate([row], samples=2, temperature=1, max_new_tokens=2))
+    assert [record["tokur"]["sample"] for record in found] == [0, 1]
+    code = (
+        "import sys, tokur_cli\nunread = tokur_cli.Tokur(sys.argv[1]).generate([{'question': '?'}] * 300); next(unread)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tiny_folder)], check=True, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
 
 
 def test_python_raises_a_bad_record_after_those_before_it(tiny_folder):

@@ -27,6 +27,7 @@ from tokur_cli.answers.reasoning_gym import answer_to, quality_of, task_of
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.formats import verdicts_of
 from tokur_cli.records.mapping import value_at
+from tokur_cli.records.prompt import THINK_BEGINS
 from tokur_cli.records.record import Record
 
 UNLABELLED: dict[str, str] = {
@@ -143,7 +144,8 @@ class LabelRule:
             return _last_match(self.pattern, record)
         if task_of(record) is not None:
             return answer_to(record)
-        return extract_answer(record.response, wanted=wanted_of(record.references))
+        begun = THINK_BEGINS if record.tokur.get("reasoning") == "begun" else ""  # by the prompt
+        return extract_answer(begun + record.response, wanted=wanted_of(record.references))
 
     def _put_quality(self, labelled: Labelled) -> None:
         """Label a record by its data set's rule."""

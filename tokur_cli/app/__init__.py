@@ -1,7 +1,4 @@
-"""The command line: the commands with their options, help and examples.
-
-The work is in ``tokur_cli.commands``, imported when it is asked for.
-"""
+"""The command line: the commands with their options, help and examples; ``tokur_cli.commands`` does the work."""
 
 from __future__ import annotations
 

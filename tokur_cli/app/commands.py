@@ -33,6 +33,7 @@ ScoredFiles = Annotated[list[str] | None, _INPUT, typer.Argument(help=f"{_FORMS}
 _OF_MODEL = Excludes("--from-logprobs")
 _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
 _OF_GUIDED = ("batch_tokens", "scores", "calibration", "no_tokens", "steps", "sampling", "estimator")
+_OF_SCORES = Needs("--score", "--guide", but=("seed",))  # which is that of the samples, too
 _OF_TRANSFORMERS = Excludes("--backend=vllm", but=("name", "dtype", "trust_remote_code"))
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "limit")
 
@@ -71,16 +72,14 @@ def generate(
     model: Annotated[ModelOptions, _OF_TRANSFORMERS],
     engine: BackendOptions,
     decoding: DecodingOptions,
-    guided: GuidedOptions,
+    guided: Annotated[GuidedOptions, Needs("--guide", but=("guide",))],
     score: Annotated[
         bool,
         typer.Option("--score", metavar="", help="Score the responses in the same run.", rich_help_panel="Posterior"),
     ] = False,
-    posterior: Annotated[
-        PosteriorOptions, Excludes("--posterior", but=(*_BESIDE_KEPT, "seed"))  # the seed is that of the samples
-    ],
-    scoring: Annotated[ScoringOptions, Excludes("--guide", but=_OF_GUIDED)],
-    baselines: BaselineOptions,
+    posterior: Annotated[PosteriorOptions, Excludes("--posterior", but=(*_BESIDE_KEPT, "seed")), _OF_SCORES],
+    scoring: Annotated[ScoringOptions, Excludes("--guide", but=_OF_GUIDED), _OF_SCORES],
+    baselines: Annotated[BaselineOptions, _OF_SCORES],
     workers: WorkerOptions,
     target: Annotated[ResumableOutput, Excludes("--over=samples", but=("path", "force", "dry_run"))],
     prompts: PromptOptions,

@@ -14,10 +14,8 @@ from typer.models import OptionInfo
 
 from tokur_cli.commands.options.marks import Alone, Rare, Relation, check_parameters, check_relations, marks_of
 
-SET = "--set"
-"""With a name and a value, what a rare option is given by; with the name, its flag for the parser."""
-RARE = "Rare, each by --set NAME=VALUE"
-"""The title of rare options in the help."""
+SET = "--set"  # with a name and a value, what a rare option is given by; with the name, its flag for the parser
+RARE = "Rare, each by --set NAME=VALUE"  # their title in the help
 
 
 @dataclasses.dataclass(frozen=True)

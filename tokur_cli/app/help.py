@@ -14,9 +14,8 @@ from typer.core import TyperCommand, TyperGroup
 from tokur_cli.app.groups import RARE, SET, Groups
 from tokur_cli.records.errors import UsageError
 
+# Of every command: the names of the help option, and the columns beyond which text is hard to read
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-"""Of every command: the names of the help option, and the columns beyond which text is hard to read."""
-
 _SHORT = "tokur: short help"
 _SENTENCE_END = re.compile(r"(?<=[.?])\s+")
 _BESIDE = 22  # columns of a term that has its text beside it; longer ones have it below

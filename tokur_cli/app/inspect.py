@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -13,12 +12,10 @@ from typing import Any
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from tokur_cli.app.python import Tokur
+from tokur_cli.app.python import BUSY, Tokur
 from tokur_cli.records.errors import RecordError
 
 DEFAULT_SCORES = "eu,ll_sum"
-_BUSY = threading.Lock()
-"""Held by the one thread that loads a model or computes with one: two models at once would be in each other's way."""
 
 
 class _Desk:
@@ -26,13 +23,13 @@ class _Desk:
 
     def __init__(self, tokur: Tokur) -> None:
         self._tokur = tokur
-        self._waiting: list[tuple[Mapping[str, Any], Future[dict[str, Any]]]] = []  # whoever holds _BUSY takes away
+        self._waiting: list[tuple[Mapping[str, Any], Future[dict[str, Any]]]] = []  # whoever holds BUSY takes away
 
     def score(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return the scored record."""
         scored: Future[dict[str, Any]] = Future()
         self._waiting.append((row, scored))
-        with _BUSY:
+        with BUSY:
             while not scored.done():
                 try:
                     for record in self._tokur.score([row for row, _ in self._waiting]):
@@ -43,8 +40,8 @@ class _Desk:
         return scored.result()
 
 
+# By the model and what was asked for: a process loads a model once, whatever number of logs it scores
 _DESKS: dict[str, _Desk] = {}
-"""By the model and what was asked for: a process loads a model once, whatever number of logs it scores."""
 
 
 def uncertainty(model: str | None = None, scores: str = DEFAULT_SCORES, **options: Any) -> Scorer:

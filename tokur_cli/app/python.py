@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from typer.main import get_command
 
@@ -16,6 +19,7 @@ from tokur_cli.app.groups import SET
 from tokur_cli.commands.generate.command import GenerateWork
 from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.marks import names_of
+from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.score.work import ScoreWork
@@ -31,11 +35,16 @@ from tokur_cli.records.reader import read_rows_of
 if TYPE_CHECKING:
     from tokur_cli.commands.workers.worker import Pipeline
 
+BUSY = threading.RLock()  # held by the one thread that loads a model or computes: two would be in each other's way
+_UNREAD: WeakSet[Any] = WeakSet()
+atexit.register(lambda: [lines.close() for lines in [*_UNREAD]])  # before the modules go that they use
 _SOURCE = "records"  # what stands before a record's number in its error
 _OF_COMMAND_LINE = {
     *(one.name for group in (InputOptions, ResumableOutput, WorkerOptions) for one in fields(group)),
     *("from_logprobs", "question", "backend", "tensor_parallel_size"),  # vLLM's processes would outlive a call
 }
+
+_OF_ANSWERS = {"model", "seed", *(one.name for group in (ModelOptions, PromptOptions) for one in fields(group))}
 
 
 class ScoredRecord(dict[str, Any]):
@@ -85,7 +94,7 @@ class Tokur:
             RecordError: after all before it, a bad record; it names its number, from 1.
             TokurError: whatever else stops the command.
         """
-        return map(ScoredRecord, self._carry_out(self._scoring, records))
+        return self._carry_out(self._scoring, records, ScoredRecord)
 
     def generate(self, questions: str | Iterable[Mapping[str, Any]], **options: Any) -> Iterator[dict[str, Any]]:
         """Return the responses to the questions, in order, as records that ``score`` takes, or scored already.
@@ -101,26 +110,35 @@ class Tokur:
             RecordError: later, after all before it, a bad record; it names its number, from 1.
             TokurError: a file that the options name cannot be read; later, whatever else stops the command.
         """
-        groups = filled(_commands()["generate"], {**self._options, **options})
+        is_scored = options.get("score") or options.get("guide") is not None
+        own = {name: value for name, value in self._options.items() if is_scored or name in _OF_ANSWERS}
+        groups = filled(_commands()["generate"], own | options)
         if groups["model"] != self._model_options:
             raise UsageError("generate takes Tokur's model: give another model, or how it is loaded, to Tokur")
         work = GenerateWork.of(**groups)
         work = replace(work, model=work.model if work.model.name else self._scoring.model)
         rows = [{"question": questions}] if isinstance(questions, str) else questions
-        return map(ScoredRecord if work.score else dict, self._carry_out(work, rows))
+        return self._carry_out(work, rows, ScoredRecord if work.score else dict)
 
-    def _carry_out(self, work: Work, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    def _carry_out(self, work: Work, rows: Iterable[Mapping[str, Any]], kind: type[Any]) -> Iterator[Any]:
         """Yield what becomes of the rows, which may be no single one, whose fields would be taken for rows."""
         if isinstance(rows, Mapping | str):
             raise UsageError("give a list of records, not a single one")
         with Progress(work.command) as progress:
-            items, first = look_ahead(read_rows_of(rows, _SOURCE, progress.note), *work.needed, skip_invalid=False)
-            if first is None:
-                return
-            pool = InProcess(self._pipeline(work.with_model(first), progress))
-            stream = work.stream(pool, progress, InvalidRecords(work.command, skip=False))
-            for line in stream.lines(items, none_written):
-                yield json.loads(line)
+            with BUSY:
+                read = read_rows_of(rows, _SOURCE, progress.note, whole=work.command == "generate")
+                items, first = look_ahead(read, *work.needed, skip_invalid=False)
+                if first is None:
+                    return
+                pool = InProcess(self._pipeline(work.with_model(first), progress))
+                stream = work.stream(pool, progress, InvalidRecords(work.command, skip=False))
+            lines = stream.lines(items, none_written)
+            _UNREAD.add(lines)
+            while True:
+                with BUSY:
+                    if (line := next(lines, None)) is None:
+                        return
+                yield kind(json.loads(line))
 
     def _pipeline(self, work: Work, progress: Progress) -> Pipeline:
         """Return what does a work; what scores is kept, as is the model."""

@@ -64,10 +64,10 @@ def read_records(
     return _adapted(read_rows(path, max_line, note), display_name(path), FORMATS.get(format), mapping, given, note)
 
 
-def read_rows_of(rows: Iterable[Any], source: str, note: Note = lambda _: None) -> Items:
+def read_rows_of(rows: Iterable[Any], source: str, note: Note = lambda _: None, *, whole: bool = False) -> Items:
     """Read records as :func:`read_records` does, from rows of Python."""
     records = (_made(partial(Record.parse, source=source, number=n), row) for n, row in enumerate(rows, start=1))
-    return _adapted(records, source, None, FieldMapping(), Given(), note)
+    return _adapted(records, source, None, FieldMapping(), Given(whole=whole), note)
 
 
 def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) -> Items:

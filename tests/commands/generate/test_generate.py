@@ -142,6 +142,25 @@ def test_generate_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_fo
     out.write_bytes(out.read_bytes()[:-50])
     assert run_tokur(*command, "--resume")[0] == 0
     assert parsed(out.read_text()) == made
+    template = write_lines(tmp_path / "t.jinja", [b"Q: {{ question }}\n"])
+    _, anew, err = run_tokur("generate", out, "-m", tiny_folder, "--max-new-tokens", "3", "--template", template)
+    prompts = [[r["tokur"]["prompt_token_ids"] for r in records] for records in (made, parsed(anew))]
+    assert [one != other for one, other in zip(*prompts, strict=True)] == [True, False, True, False]
+    assert "messages are a whole prompt" in err
+
+
+def test_generate_thought_begun_in_the_prompt_is_none_of_the_answer_and_special_tokens_stop(run_tokur, tmp_path):
+    folder, tokenizer = tiny_model_folder(tmp_path), tiny_tokenizer()
+    tokenizer.chat_template = "{{ messages[-1].content }}{% if add_generation_prompt %}<think>\n{% endif %}"
+    tokenizer.save_pretrained(folder)
+    asked = write_lines(tmp_path / "q.jsonl", [{"question": "?"}] * 2)
+    options = ["-n", 40, *SAMPLED, "--stop", "<|im_start|>"]
+    code, out, err = run_tokur("generate", asked, "-m", folder, *options)
+    assert (code, "questions that stand more than once get the same responses" in err) == (0, True)
+    records = parsed(out)
+    assert all(record["tokur"]["reasoning"] == "begun" for record in records)
+    assert Counter(257 in record["tokur"]["token_ids"][:-1] for record in records) == {False: 80}
+    assert any(record["tokur"]["token_ids"][-1] == 257 for record in records)
 
 
 STEPS = [

@@ -69,7 +69,8 @@ def vllm(monkeypatch):
 
 
 def decoder(sampling=Sampling(), description=DESCRIPTION, **options):  # noqa: B008 (immutable)
-    return VllmDecoder(description, text_of, sampling, **{"max_new_tokens": 50, "tell": pytest.fail, **options})
+    options = {"end_ids": frozenset(description.end_ids), "max_new_tokens": 50, "tell": pytest.fail, **options}
+    return VllmDecoder(description, text_of, sampling, **options)
 
 
 def asked_for(engine, sampling=Sampling(), prompt=(7, 8, 9), **options):  # noqa: B008 (immutable)

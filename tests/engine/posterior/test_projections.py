@@ -26,6 +26,7 @@ WITH_TOWERS = ["gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava", "mistral
 MORE_FUSED = {
     "bloom": ("BloomConfig", {"vocab_size": 259, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
     "mpt": ("MptConfig", {"vocab_size": 259, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 512}),
+    "jetmoe": ("JetMoeConfig", {"vocab_size": 259, "hidden_size": 32, "num_hidden_layers": 2, "kv_channels": 8}),
     "falcon": ("FalconConfig", SIZES | {"multi_query": False, "new_decoder_architecture": False, "bias": True}),
     "falcon-multi-query": ("FalconConfig", SIZES | {"multi_query": True, "new_decoder_architecture": False}),
     "falcon-new": ("FalconConfig", SIZES | {"new_decoder_architecture": True, "num_kv_heads": 2, "bias": True}),
@@ -60,13 +61,15 @@ def test_find_projections_queries_and_keys_by_what_they_do(family, monkeypatch):
     logits = {}
     with torch.no_grad():
         pairs = (("q_proj", "k_proj"), ("k_proj", "q_proj"), ("q_proj", "v_proj"), ("v_proj", "q_proj"))
+        if family == "jetmoe":  # whose queries are experts'
+            pairs = (("k_proj", "v_proj"), ("v_proj", "k_proj"))
         for silent, changed in pairs:
             still = change(copy.deepcopy(model), silent, silent=True)
             logits["before"] = still(ids).logits
             logits["after"] = change(still, changed)(ids).logits
             moved = (logits["before"] - logits["after"]).abs().max()
             assert moved > 1e-2 if changed == "v_proj" else moved < 1e-5, (silent, changed)
-        without_queries = change(copy.deepcopy(model), "q_proj", silent=True)
+        without_queries = change(copy.deepcopy(model), pairs[0][0], silent=True)
         assert not torch.allclose(model(ids).logits, without_queries(ids).logits, atol=1e-2)
 
 

@@ -26,8 +26,7 @@ from tokur_cli.scores.calibration import P_CORRECT, Calibration, Method, relevan
 from tokur_cli.scores.catalogue import choose_scores
 
 DEFAULT_SCORES = "eu,ll_sum,neg_length"
-FEWEST = 10
-"""Questions with a correct response, and questions with an incorrect one: two of each in every fold."""
+FEWEST = 10  # questions with a correct response, and questions with an incorrect one: two of each in every fold
 _WAYS = {"platt": "Platt scaling", "isotonic": "isotonic regression", "logistic": "logistic regression"}
 
 

@@ -16,8 +16,7 @@ from tokur_cli.scores.catalogue import LENGTH
 from tokur_cli.views.tables import MISSING, Cell, Column, Row, Table
 
 VOTES = {"maj": "Maj@N", "wbon": "WBoN"}
-FEW_QUESTIONS = 40
-"""Of fewer questions the percentile bootstrap's 95 % intervals cover 88 to 91 %."""
+FEW_QUESTIONS = 40  # of fewer questions the percentile bootstrap's 95 % intervals cover 88 to 91 %
 _METHODS = {"pass@1": "Pass@1", "majority": "majority of all N", "pass@n": "Pass@N (any correct)"}
 
 

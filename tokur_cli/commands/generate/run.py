@@ -20,7 +20,7 @@ from tokur_cli.commands.session.work import AlreadyWritten, Items, Stream, none_
 from tokur_cli.commands.shared.digests import with_model_digests
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.shared.prompts import WORD_FOR_WORD, question_id, with_ids_of
+from tokur_cli.commands.shared.prompts import question_id, with_ids_of
 from tokur_cli.commands.shared.windows import windows
 from tokur_cli.commands.workers.pool import DEATHS, InProcess, Pool
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
@@ -65,9 +65,11 @@ def request_of(
         record = _unanswered(item)
         question = with_ids_of(record, session.description.name)
         prompt, special_tokens = session.form.apply(question, session.tokenizer)
-        if session.form.is_word_for_word(question.prompt, session.tokenizer):
-            session.progress.note(WORD_FOR_WORD)
+        for remark in session.form.remarks(question, session.tokenizer):
+            session.progress.note(remark)
         prompt_ids = session.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
+        if isinstance(prompt, str) and session.tokenizer.chat.opens_thought(prompt):
+            record.set("tokur", {"reasoning": "begun"})  # in the prompt, not in the response
         if record.id is None:
             record.set("id", question_id(record, prompt_ids))
         key = str(record.id)
@@ -114,6 +116,7 @@ class GenerateStream(Stream):
         self._questions: dict[int, _Question] = {}
         self._ready: dict[int, list[Record | RecordError]] = {}
         self._pausing = False
+        self._asked: set[int] = set()  # questions, by hash
         settings = {**self._settings, **pool.settings}
         self.resuming = Continuation(
             lambda _: settings, settings_of, identity=lambda record: (record.identity("response"), record.sample)
@@ -186,6 +189,9 @@ class GenerateStream(Stream):
             if not request.samples:
                 self._ready[index] = []
                 continue
+            if (asked := hash((request.key, *request.prompt_ids))) in self._asked:
+                self._progress.note("questions that stand more than once get the same responses: -n asks for more")
+            self._asked.add(asked)
             missing = list(request.samples)
             if self._options.guidance:  # they grow together
                 request = replace(request, samples=range(self._options.samples))
@@ -222,6 +228,7 @@ class GenerateStream(Stream):
             "sample": response.sample,
             "seed": self._options.seed,
             "finish_reason": response.finish_reason,
+            **({"reasoning": "begun"} if record.tokur.get("reasoning") == "begun" else {}),
             "prompt_token_ids": list(question.request.prompt_ids),
             "token_ids": response.token_ids,
             "generation": self._settings,
@@ -266,10 +273,12 @@ def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unanswered(record: Record) -> Record:
-    """Return a record without what is about the response that it has: labels, and the turn that ends its messages."""
+    """Return a record without what is about the response that it has: labels, its own prompt, a turn of messages."""
     has_turn = isinstance(record.get("messages"), list) and split_messages(record)[1] is not None
     if not has_turn and record.get("response") is None:
         return record
+    if any(record.get(name) is not None for name in ("messages", "question", "prompt")):  # that is asked anew
+        record = record.copy(without=["tokur"])
     labels: dict[str, Any] = {"correct": (bool, type(None)), "quality": (int, float, type(None)), "claims": list}
     record = record.copy(without=[name for name, types in labels.items() if isinstance(record.get(name), types)])
     if has_turn:

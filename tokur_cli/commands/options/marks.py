@@ -22,7 +22,7 @@ from tokur_cli.records.outputs import check_files
 from tokur_cli.records.streams import STDIN
 
 T = TypeVar("T")
-_SHARE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
+_SHARE = re.compile(r"((?:\d+(?:\.\d+)?|\.\d+)(?:e-\d+)?)\s*(%?)")
 
 
 @dataclass(frozen=True, init=False)

@@ -15,8 +15,7 @@ from tokur_cli.engine.model.request import ModelRequest
 
 _TEMPLATES = ("chat", "raw", "math")
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-PARTICLES, TEMPERATURE = 16, 0.8
-"""What ``-n`` and ``--temperature`` are with ``--guide``, the paper's."""
+PARTICLES, TEMPERATURE = 16, 0.8  # what ``-n`` and ``--temperature`` are with ``--guide``, the paper's
 
 
 def _model(name: str | None) -> list[str | None]:
@@ -146,7 +145,11 @@ class DecodingOptions:
     ] = 1
     stop_at: Annotated[
         float | None,
-        Option(metavar="P", help="Draw no more once the leading answer wins the vote of N with this probability."),
+        Option(
+            parser=share,
+            metavar="P",
+            help="Draw no more once the leading answer wins the vote of N with this probability.",
+        ),
         Excludes("--guide"),
     ] = None
     temperature: Annotated[

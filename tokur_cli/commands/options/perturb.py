@@ -11,8 +11,7 @@ from tokur_cli.commands.options.marks import Alone, Excludes, Writes
 from tokur_cli.commands.options.scoring import SIGMA_HELP, parse_sigma
 from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, PosteriorSettings
 
-CALIBRATION_RESPONSES = 64
-"""Responses that a strength is calibrated on unless the user gives a limit."""
+CALIBRATION_RESPONSES = 64  # responses that a strength is calibrated on unless the user gives a limit
 
 
 @dataclass(frozen=True)

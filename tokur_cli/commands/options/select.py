@@ -12,8 +12,7 @@ from tokur_cli.commands.options.marks import Excludes, Needs, Reads, exact_share
 from tokur_cli.records.errors import UsageError
 from tokur_cli.selection.voting import Keep
 
-KEEP = "10%,16"
-"""What is kept by default: the paper's share, but enough for a vote, see ``selection.voting``."""
+KEEP = "10%,16"  # what is kept by default: the paper's share, but enough for a vote, see ``selection.voting``
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 
 from typer import Option
 
+from tokur_cli.commands.options.marks import Needs
 from tokur_cli.records.errors import UsageError
 
 
@@ -20,7 +21,11 @@ class WorkerOptions:
 
     workers: Annotated[str | None, Option(metavar="N|auto", help="Processes, by Ray; auto: one per GPU.")] = None
     cluster: Annotated[str | None, Option(metavar="ADDRESS", help="Ray cluster; else RAY_ADDRESS, else here.")] = None
-    gpus_per_worker: Annotated[int | None, Option(min=1, metavar="N", help="GPUs over which a model is spread.")] = None
+    gpus_per_worker: Annotated[
+        int | None,
+        Option(min=1, metavar="N", help="GPUs over which a model is spread."),
+        Needs("--workers", "--cluster"),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.workers not in (None, "auto") and not (self.workers.isdecimal() and int(self.workers) > 0):

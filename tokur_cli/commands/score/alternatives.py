@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 _DECIMALS = 4
-NEARLY_CERTAIN = 0.95
-"""From this probability on, what else might have been written is not kept."""
+NEARLY_CERTAIN = 0.95  # from this probability on, what else might have been written is not kept
 
 
 def kept_alternatives(

@@ -108,6 +108,12 @@ class Session:
             posterior = replace(posterior, sigma=found.sigma, why=why)
         return posterior
 
+    def _end_ids(self, options: DecodingOptions) -> frozenset[int]:
+        """The tokens that end a response: the model's, and special ones among what is to stop it, which are no text."""
+        encoded = [self.description.tokenizer(text, add_special_tokens=False)["input_ids"] for text in options.stop]
+        special = [ids[0] for ids in encoded if ids and not self.tokenizer.decode(ids)]
+        return frozenset([*self.description.end_ids, *special])
+
     def decoder(self, options: DecodingOptions) -> Decoder:
         """Return what generates with the model."""
         self.model.probe.check_generation()
@@ -119,7 +125,7 @@ class Session:
             self.model.model,
             self.tokenizer.decode,
             _sampling(options),
-            end_ids=frozenset(self.model.end_ids),
+            end_ids=self._end_ids(options),
             max_new_tokens=options.max_new_tokens,
             context_length=self.model.context_length,
             stop=tuple(options.stop),
@@ -136,6 +142,7 @@ class Session:
             self.description,
             self.tokenizer.decode,
             _sampling(options),
+            end_ids=self._end_ids(options),
             max_new_tokens=options.max_new_tokens,
             stop=tuple(options.stop),
             resources=_vllm_resources(options.engine, share),

@@ -15,8 +15,7 @@ from tokur_cli.commands.shared.windows import windows
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import SCHEMA, Record
 
-WINDOW = 64
-"""Records that are labelled together: enough to share work on, few enough to hold with their token arrays."""
+WINDOW = 64  # records that are labelled together: enough to share work on, few enough to hold with their token arrays
 
 
 class Labeller(ExitStack):

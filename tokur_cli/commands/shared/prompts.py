@@ -88,6 +88,8 @@ class PromptForm:
             return self._rendered(record, tokenizer, prompt.messages, prompt.tools), False
         question = self._question(record, prompt)
         if self.options.template == "raw" or (self._jinja and not tokenizer.chat.template):
+            if self.options.system is not None:
+                raise record.error("--system is a turn of a chat, and this model has no chat template")
             shown = "".join(f"{asked}\n{answer}\n\n" for asked, answer in self._examples)
             return f"{shown}{question}\n" if shown else question, True
         turns = [
@@ -116,7 +118,7 @@ class PromptForm:
             raise record.error(str(error)) from None
 
     def remarks(self, record: Record, tokenizer: ResponseTokenizer) -> Iterator[str]:
-        """Yield what a prompt of ``apply`` lacks, or may lack, of what the response was made from."""
+        """Yield what a prompt of ``apply`` lacks, or may lack, of what was asked for or what the response is from."""
         prompt = record.prompt
         if record.tokur.get("reasoning") == "withheld":
             yield "the reasoning before some responses was withheld: they are scored as if there had been none"
@@ -124,10 +126,12 @@ class PromptForm:
             yield WORD_FOR_WORD
         if prompt.messages is None:
             return
+        if self._jinja is not None or self._examples:
+            yield "messages are a whole prompt: --template and --few-shot do not change them"
         if prompt.tools is None and any("tool_calls" in turn for turn in prompt.messages):
-            yield "some prompts have calls of tools, but the records do not define them: they are scored without"
+            yield "some prompts have calls of tools, but the records do not define them: they are left out"
         if prompt.tools is not None and "tools" not in tokenizer.chat.template:
-            yield "the model's chat template has no place for tools: prompts are scored without their definitions"
+            yield "the model's chat template has no place for tools: their definitions are left out"
 
     def is_word_for_word(self, prompt: Prompt, tokenizer: ResponseTokenizer) -> bool:
         """Return whether a prompt is text without what the model's chat template puts around a question."""

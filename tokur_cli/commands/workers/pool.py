@@ -21,8 +21,7 @@ from tokur_cli.records.errors import TokurError
 
 T = TypeVar("T")
 
-DEATHS = 3
-"""As often a task may kill its worker, or a worker may die before it is ready."""
+DEATHS = 3  # as often a task may kill its worker, or a worker may die before it is ready
 _AHEAD = 4  # read for each worker: what waits for its turn to be written keeps none of them waiting
 _PLACED_WITHIN_SECONDS = 10.0
 

@@ -29,6 +29,7 @@ class VllmDecoder:
         model: what to load.
         decode: ids to text without special tokens.
         sampling: how tokens are chosen.
+        end_ids: the tokens that end a response.
         max_new_tokens: the longest response, its end token included.
         stop: strings that end a response where they first appear.
         resources: what vLLM may take, as ``start_vllm`` is told.
@@ -43,6 +44,7 @@ class VllmDecoder:
     decode: Callable[[Sequence[int]], str]
     sampling: Sampling
     _: KW_ONLY
+    end_ids: frozenset[int]
     max_new_tokens: int
     stop: tuple[str, ...] = ()
     resources: Mapping[str, Any] = field(default_factory=dict)
@@ -92,7 +94,7 @@ class VllmDecoder:
             seed=int.from_bytes(hashlib.sha256(key).digest()[:4], "little"),
             max_tokens=min(self.max_new_tokens, room),
             stop=list(self.stop),
-            stop_token_ids=sorted(self.model.end_ids),
+            stop_token_ids=sorted(self.end_ids),
         )
 
     def _response(self, request: DecodingRequest, sample: int, output: Any) -> Result:

@@ -114,11 +114,16 @@ class Chat:
         default = self.tokenizer.eos_token_id
         return int(default) if default is not None else next(iter(self.end_ids), None)
 
+    def opens_thought(self, prompt: str) -> bool:
+        """Return whether a prompt ends with the begin of a thought, as the template writes one before each answer."""
+        opening = self._around_thought[0]
+        return bool(opening) and prompt.endswith(opening)
+
     def after_empty_thought(self, prompt: str, response: str) -> str:
         """Return a prompt with an empty thought, as the template writes one, where it opens one that is not there."""
-        opening, before, between = self._around_thought
-        lacks = opening and not any(mark.strip() in response for mark in (THINK_BEGINS, THINK_ENDS))
-        return prompt + before + between if lacks and prompt.endswith(opening) else prompt
+        _, before, between = self._around_thought
+        lacks = not any(mark.strip() in response for mark in (THINK_BEGINS, THINK_ENDS))
+        return prompt + before + between if lacks and self.opens_thought(prompt) else prompt
 
     def with_thought(self, prompt: str, response: str) -> tuple[str, Sequence[int]]:
         """Return a response as the template writes it, and where each place in that is in the response as it was given.
