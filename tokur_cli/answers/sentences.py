@@ -13,7 +13,7 @@ from fractions import Fraction
 from tokur_cli.answers.canonical import NUMBERED_NAME, canonical
 from tokur_cli.answers.latex import SO, TEXT_GROUP
 from tokur_cli.answers.markers import ENGLISH, Language, language_of
-from tokur_cli.answers.numbers import DIGITS, LETTER, SYMBOLS, Amount, amounts, read_number, with_digits
+from tokur_cli.answers.numbers import DIGITS, LETTER, SYMBOLS, Amount, amounts, with_digits
 from tokur_cli.answers.units import CURRENCY
 
 SENTENCE_END = re.compile(
@@ -346,14 +346,12 @@ def _readings(sentence: str) -> list[Amount]:
 def _worked_out(text: str) -> Fraction | str | None:
     """Return the value of the last calculation in a text, or of what its words call a result; None for neither."""
     last: Fraction | str | None = None
-    for sentence in re.split(r"\n|(?<=[.!?])\s", text[-2_000:]):
-        flat = MATH.sub(lambda math: f" {math[math.lastindex or 0]} ", sentence)
-        result = _last_result(flat)
-        if result:
-            number = read_number(flat[slice(*result)].strip().lstrip("\\"))
-            last = number.value * number.scale if number else last
-        for words in _RESULT.finditer(flat, result[1] if result else 0):
-            behind = amounts(flat[words.end() : words.end() + 40])
-            if behind and behind[0].start <= 2:
-                last = behind[0].value
+    for line in text[-2_000:].split("\n"):
+        result = _last_result(line)
+        starts = [result[0]] if result else []
+        starts += [words.end() for words in _RESULT.finditer(line, result[1] if result else 0)]
+        for start in starts:
+            said = amounts(line[start : start + 40])
+            if said and said[0].start <= 2:
+                last = said[0].value
     return last
