@@ -42,7 +42,6 @@ UNLABELLED: dict[str, str] = {
 """Outcomes that leave a record without a label, and what to call such records."""
 
 _LABELS = ("correct", "is_correct", "quality")
-_WORDS = re.compile(r"[^\W\d_]{2}[^\d\\$=]*")  # a reference in words: no number, no formula, no letter
 _PLACEHOLDERS = ("proof", "notfound")  # NuminaMath's, where a problem asks for a proof, or no answer was found
 _PATTERN_SECONDS = 5.0
 _PRECEDENCE = (Outcome.CORRECT, Outcome.TIMEOUT, Outcome.INCORRECT, Outcome.UNPARSABLE_REFERENCE)
@@ -132,8 +131,7 @@ class LabelRule:
         else:
             labelled.awaits = "comparison"
             is_marked = answer is not None and answer.rule != "closing"
-            asks_for_words = bool(record.references) and all(map(_WORDS.fullmatch, record.references))
-            labelled.is_unmarked = asks_for_words and not is_marked
+            labelled.is_unmarked = not is_marked and wanted_of(record.references) in ("verdict", "words")
         return labelled
 
     def answer(self, record: Record) -> Extraction | None:
