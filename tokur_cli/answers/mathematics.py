@@ -116,16 +116,13 @@ def _values(expression: Any) -> list[Any]:
 
 def _without_name(expression: Any) -> Any:
     """Return the 5 of ``x = 5`` and ``f(x) = 5``: a name on one side alone is not compared."""
-    return expression.rhs if _is_named(expression) else expression
-
-
-def _is_named(expression: Any) -> bool:
-    return isinstance(expression, sympy.Eq) and bool(expression.lhs.is_Symbol or expression.lhs.is_Function)
+    is_named = isinstance(expression, sympy.Eq) and (expression.lhs.is_Symbol or expression.lhs.is_Function)
+    return expression.rhs if is_named else expression
 
 
 def _gives_value(expression: Any) -> bool:
     """Return whether an expression may give a value: ``4a + 3b = 142`` may, ``2x = 8`` and ``5x - 7y = 0`` don't."""
-    if not isinstance(expression, sympy.Eq) or _is_named(expression):
+    if not isinstance(_without_name(expression), sympy.Eq):
         return True
     return len(expression.lhs.free_symbols) != 1 and not (expression.rhs == 0 and expression.lhs.is_Add)
 
