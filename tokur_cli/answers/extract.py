@@ -124,13 +124,12 @@ def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return the answer of a text that announces none."""
     after = _AFTERWORD.search(text)
     text = (text if after is None or SO.search(text, after.end()) else text[: after.start()]).strip()
-    is_whole = sentences.is_answer_alone(text) and text[-1] not in ":?"
-    if is_whole and (wanted != "value" or canonical(text).kind != "words"):
-        return Extraction(text, "whole")
     before, _, line = text.rpartition("\n")
-    line = line.strip(" *_#>•\t").removeprefix("- ")
-    wanted_kinds = ("number", "expression", *(["words"] if before.rstrip(" *_\n").endswith(":") else []))
-    if sentences.is_answer_alone(line) and canonical(line).kind in wanted_kinds and line[-1] not in ":?":
+    line = line.strip(" *_#>•\t").removeprefix("- ") if before else text
+    kind = canonical(line).kind
+    may_be_words = before.rstrip(" *_\n").endswith(":") if before else wanted != "value"
+    is_wanted = may_be_words if kind == "words" else kind != "choice" or not before
+    if is_wanted and sentences.is_answer_alone(line) and line[-1] not in ":?":
         return Extraction(line, "whole")
     return Extraction(concluded, "closing") if (concluded := sentences.closing(text)) else None
 
@@ -199,8 +198,7 @@ def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
         is_short = sentences.word_count(first_line(following)) <= 12 and (is_name or sentences.is_answer_alone(answer))
         if marker[0].rstrip(" ")[-1] in ":\n" and not (is_read and (is_short or canonical(answer).kind == "choice")):
             return None
-        found = Extraction(answer if is_read else "", "answer_is")
-        return _corrected(following[behind:], found, wanted) if is_read else found
+        return _corrected(following[behind:], Extraction(answer if is_read else "", "answer_is"), wanted)
     return None
 
 
