@@ -17,8 +17,8 @@ from tokur_cli.answers.numbers import DIGITS, LETTER, SYMBOLS, Amount, amounts, 
 from tokur_cli.answers.units import CURRENCY
 
 SENTENCE_END = re.compile(
-    r"(?:\.(?!\s[a-zа-я])|[!?]+(?!(?<=\d!)\s*[-+*/×·÷=]))(?=\s|$|[\"')\]](?:\s|$))(?<!\b(?:Mr|Ms|Dr|St|Mt|Ft|No|no)\.)"
-    r"(?<!\bMrs\.)(?<!\bapprox\.)|[!?](?=[^\W\d_])|\n"
+    r"(?:\.(?!\s[a-zа-я])|[!?]+(?!(?<=\d!)\s*[-+*/×·÷=]))(?=\s|$|[\"')\]](?:\s|$))"
+    r"(?<!\b(?:Mr|Ms|Dr|St|Mt|Ft|Lt|No|no)\.)(?<!\b(?:Mrs|Gen|Sgt|Col)\.)(?<!\bapprox\.)|[!?](?=[^\W\d_])|\n"
 )
 """Where a sentence ends, in plain writing."""
 
@@ -82,8 +82,8 @@ _SOLVED = re.compile(  # what leads to the only equation of a sentence, or to th
     r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|yields|produces)\b)[^=]*=\s*"
 )
 _INITIALS = re.compile(  # the "John F." of "John F. Kennedy", but not that of a sentence before another
-    r"[*_ ]*(?:(?:(?:[A-Z][\w'’-]*|[A-Z]\.)\s)*[A-HJ-UWYZ]|Gen|Lt|Sgt|Col)\.(?=\s[A-Z])(?!\s(?:He|She|It|They|The|This"
-    r"|That|These|His|Her|Its|In|An?|We|I|You|So|But|And|As|There|Because|Since)\b)"
+    r"[*_ ]*(?:(?:[A-Z][\w'’-]*|[A-Z]\.)\s)*[A-HJ-UWYZ]\.(?=\s[A-Z])"
+    r"(?!\s(?:He|She|It|They|The|This|That|These|His|Her|Its|In|An?|We|I|You|So|But|And|As|There|Because|Since)\b)"
 )
 _NAME = re.compile(r"([A-Z][^\d,]*), ")
 _APPOSITION = re.compile(r",\s(?:who|which|where|whose|located|also|known|born|(?:an?|the)\s[a-z]).*")
@@ -184,8 +184,8 @@ def stated(following: str, language: Language, worked: str, lead: str, wanted: s
 
 def _behind_marker(sentence: str, wanted: str | None, language: Language, worked: str) -> str | None:
     """Return what the sentence behind a marker states: alone, or within words."""
-    answer, *reasons = re.split(r",?\s(?:because|since)\s", sentence)
-    main = with_digits(main_clause(answer if reasons and re.search(r"\d", answer) else sentence, language))
+    answer = re.split(r",?\s(?:because|since)\s", sentence)[0]  # a reason may be an equation, which main_clause keeps
+    main = with_digits(main_clause(answer, language))
     if language.is_unsure(re.split(r"[,;]\s", main)[0]) or (wanted == "choice" and UNDECIDED.match(main)):
         return None
     if wanted != "words" and (letter := _LEADING_CHOICE.match(main)):
