@@ -28,6 +28,7 @@ _MATH = (
     r"|(?<![\\$\d])\$(?!\$)([^$\n]{1,300})(?<!\\)(?<![-+*/=])(?<![-+*/=]\s)\$(?!\d))"
 )
 MATH = re.compile(_MATH, re.DOTALL)
+_MATH_OR_END = re.compile(rf"{_MATH}|(?P<end>{SENTENCE_END.pattern})", re.DOTALL)
 _LIST = re.compile(rf"{_MATH}(?:\s*(?:,?\s*(?:and|or)|,)\s*{_MATH})*", re.DOTALL)  # joined formulas
 CORRECTION = re.compile(  # takes back what was said before it
     r"(?i)(?:\b(?:wait|hold on|no,|no(?=\W+wait)|oops|i mean|i meant|sorry|scratch that|correction|edit(?=:)|actually"
@@ -318,12 +319,7 @@ def _last_result(sentence: str) -> tuple[int, int] | None:
 
 def _sentences(text: str) -> list[str]:
     """Return the sentences of a text, formulas whole and numbers in digits, without blank ones."""
-    formulas = [math.span() for math in MATH.finditer(text)]
-    ends = [
-        end.end()
-        for end in SENTENCE_END.finditer(text)
-        if not any(first < end.start() < last for first, last in formulas)
-    ]
+    ends = [match.end() for match in _MATH_OR_END.finditer(text) if match["end"]]
     pieces = [text[start:end] for start, end in itertools.pairwise([0, *ends, len(text)])]
     return [with_digits(piece.strip()) for piece in pieces if any(map(str.isalnum, piece))]
 
