@@ -58,10 +58,8 @@ _DOLLAR = re.compile(r"(?<!\\)\$")
 _DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _SPELLINGS = (
     (re.compile(r"(?<!\\)\\[()\[\]]"), " "),
-    (
-        re.compile(r"\s*\^\s*(?:\{\s*\\circ\s*\}|\\circ)(?![A-Za-z])|\s*\\degree(?![A-Za-z])|\s*°(?:[CF]\b)?"),
-        r"\\text{degrees}",
-    ),
+    (re.compile(r"\s*\^\s*\{\s*\\circ\s*\}|\s*(?:\^\s*\\circ|\\degree)(?![A-Za-z])"), "°"),
+    (re.compile(r"\s*°(?:\s?[CF]\b)?"), r"\\text{degrees}"),
     (re.compile(r"\\(?:left|right|[bB]igg?[lr]?)(?![A-Za-z])|\\! *"), ""),
     (re.compile(r"\\(?:displaystyle|limits|q?quad|thinspace)(?![A-Za-z])|(?<!\\)\\[,;: ]|(?<!\\)~"), " "),
     (re.compile(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}"), r" \1 "),
