@@ -46,6 +46,7 @@ class Extraction:
 
 
 _LONGEST_STATEMENT, _TAIL = 2_000, 4_000
+TAGGED = re.compile(r".*<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _AFTERWORD = re.compile(  # what follows an answer and states none
     r"(?i)\n\W{0,9}(?:(?:double[- ])?check|verification|(?:let's|let us|we can|to) (?:double[- ])?(?:check|verify)"
     r"|note|tip|confidence|probe|vérification|comprobación|verifica|проверка|验算|検算)\b[^\n]{0,20}[:：\n]"
@@ -167,9 +168,7 @@ def wanted_of(references: Sequence[str]) -> AnswerType | None:
 
 def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return the answer that a tag, ``####`` or a line with ``A:`` marks."""
-    before = text.rpartition("</answer>")[0]
-    inside = before.rpartition("<answer>")[2].strip() if "<answer>" in before else ""
-    if inside:
+    if (tagged := TAGGED.match(text)) and (inside := tagged[1].strip()):
         found = None if wanted in (None, "words") else _read(inside, wanted)
         return Extraction(found.text if found else inside, "tagged")
     lines = "\n" + text

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from tokur_cli.answers.extract import Extraction, extract_answer, wanted_by
+from tokur_cli.answers.extract import TAGGED, Extraction, extract_answer, wanted_of
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.record import Record
 
@@ -33,12 +33,9 @@ def task_of(record: Record) -> str | None:
 
 def answer_to(record: Record) -> Extraction | None:
     """Return a response's answer: between the tags that Reasoning Gym asks for, else as in any other response."""
-    before, _, _ = record.response.rpartition("</answer>")
-    _, tag, tagged = before.rpartition("<answer>")
-    if tag:
-        return Extraction(tagged.strip(), "tagged")
-    reference = record.get("answer")
-    return extract_answer(record.response, wanted=wanted_by(reference) if isinstance(reference, str) else None)
+    if tagged := TAGGED.match(record.response):
+        return Extraction(tagged[1].strip(), "tagged")
+    return extract_answer(record.response, wanted=wanted_of(record.references))
 
 
 def quality_of(record: Record, answer: str | None, *, may_run_code: bool = False) -> float:
