@@ -66,17 +66,14 @@ _EMPHASIS = re.compile(
     r"(?<![A-Za-z0-9*])\*\*(?=[^\s*])([^*\n]{1,200})\*\*|(?<![\w_])__(?=[^\s_])([^_\n]{1,200})__(?!\w)"
 )
 _CODE = re.compile(r"`([^`\n]{1,200})`")
-_TAG = re.compile(
-    r"</?(?:b|i|u|em|strong|span|mark|code|big|small|font|center|sub)(?:\s[^<>\n]{0,80})?>", re.IGNORECASE
-)
 _BREAK = re.compile(r"<(?:br|/?(?:p|div|li|ul|ol|tr|td|h[1-6]))(?:\s[^<>\n]{0,80})?\s?/?>", re.IGNORECASE)
 _RAISED = re.compile(r"<sup>([^<>\n]{1,20})</sup>", re.IGNORECASE)
 _ENTITY = re.compile(r"&#?\w{2,6};")
-_AROUND_ANSWER = re.compile(
+_UNREAD = re.compile(  # special tokens around an answer, GSM8K's "48/2 = <<48/2=24>>24", HTML's emphasis
     r"(?:</s>|<\|(?:im_end|endoftext|eot_id|end|return)\|>)\s*\Z"
-    r"|<\|(?:(?:begin|end)_of_solution|(?:START|END)_(?:RESPONSE|TEXT))\|>"
+    r"|<\|(?:(?:begin|end)_of_solution|(?:START|END)_(?:RESPONSE|TEXT))\|>|<<[^<>\n]{0,200}>>"
+    r"|(?i:</?(?:b|i|u|em|strong|span|mark|code|big|small|font|center|sub)(?:\s[^<>\n]{0,80})?>)"
 )
-_CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")  # GSM8K's "48/2 = <<48/2=24>>24"
 
 
 def without_reasoning(response: str) -> str:
@@ -102,8 +99,7 @@ def plain(text: str) -> str:
         text = _UNSEEN.sub("", text).translate(_PUNCTUATION)
         text = _DIGIT.sub(lambda digit: str(int(digit[0])), text)
     if "<" in text:
-        text = _CALCULATOR.sub("", _AROUND_ANSWER.sub("", text))
-        text = _RAISED.sub(r"^{\1}", _BREAK.sub("\n", _TAG.sub("", text)))
+        text = _RAISED.sub(r"^{\1}", _BREAK.sub("\n", _UNREAD.sub("", text)))
     text = _CODE.sub(r"\1", text)
     if "**" in text or "__" in text:
         text = _EMPHASIS.sub(lambda match: match[1] or match[2], text)
