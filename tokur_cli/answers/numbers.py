@@ -184,8 +184,7 @@ def amounts(text: str) -> list[Amount]:
     match = _NUMBER.search(text)
     while match and len(found) < 48:
         amount = _in_digits(text, match)
-        symbols = SYMBOLS.match(text, amount.end) if amount and amount.text[-1] in "0123456789}" else None
-        if amount and symbols:
+        if amount and amount.text[-1] in "0123456789}" and (symbols := SYMBOLS.match(text, amount.end)):
             amount = Amount(amount.start, symbols.end(), text[amount.start : symbols.end()].strip(), None)
         if amount:
             found.append(amount)
