@@ -132,8 +132,7 @@ def read_number(text: str) -> Number | None:
     amount = _in_digits(shown, digits) if digits else None
     if amount is None or amount.number is None:
         return None
-    behind = shown[amount.end :]
-    if behind and not _is_mere_words(behind):
+    if (behind := shown[amount.end :]) and not _is_mere_words(behind):
         return None
     return replace(amount.number, name=name[1]) if name else amount.number
 
@@ -214,16 +213,12 @@ def _in_digits(text: str, match: re.Match[str]) -> Amount | None:
 
 def _value(match: re.Match[str], digits: str) -> Fraction | None:
     """Return the unsigned value of a match of ``_NUMBER``; None for a zero denominator and for a list."""
-    if match["top"]:
-        bottom = int(match["bottom"])
-        return int(match["whole"] or 0) + Fraction(int(match["top"]), bottom) if bottom else None
-    if not digits and not match["power"]:
+    bottom = int((match["bottom"] or match["below"] or "1").replace(",", ""))
+    if not bottom or not (digits or match["top"] or match["power"]):
         return None
-    value = Fraction(digits or 1)
-    if match["below"]:
-        bottom = int(match["below"].replace(",", ""))
-        above = match["above"]
-        return (value + Fraction(int(above), bottom) if above else value / bottom) if bottom else None
+    if top := match["top"] or match["above"]:
+        return Fraction(match["whole"] or digits or 0) + Fraction(int(top), bottom)
+    value = Fraction(digits or 1) / bottom
     if match["repeated"]:
         places = len(digits.partition(".")[2])
         value += Fraction(int(match["repeated"]), (10 ** len(match["repeated"]) - 1) * 10**places)
