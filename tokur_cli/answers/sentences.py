@@ -287,8 +287,7 @@ def _only(found: list[Amount]) -> str | None:
 
 def _of_calculation(main: str, found: list[Amount], result: tuple[int, int]) -> str | None:
     """Return the result of a sentence's calculation; None where other numbers follow."""
-    later = {amount.value for amount in found if amount.start >= result[1]}
-    if later - {amount.value for amount in found if amount.start < result[1]}:
+    if {amount.value for amount in found} - {amount.value for amount in found if amount.start < result[1]}:
         return None
     number = next((amount for amount in found if amount.start >= result[0] - 1), None)
     return number.text if number and number.start <= result[1] else main[slice(*result)].strip()
