@@ -201,8 +201,7 @@ def _behind_marker(sentence: str, wanted: str | None, language: Language, worked
     if not found or (word_count(main) <= 3 and len(found) > 1 and not is_range):  # March 5, 2024
         main = main if found else _APPOSITION.sub("", main)
         return main if word_count(main) <= (8 if wanted == "words" else 6) else None
-    name = _NAME.match(main)
-    if name and word_count(name[1]) <= 4 and not SO.match(name[1]):
+    if (name := _NAME.match(main)) and word_count(name[1]) <= 4 and not SO.match(name[1]):
         return name[1]
     return _concluded(main, worked, language, is_marked=True)
 
@@ -256,7 +255,7 @@ def _concluded(sentence: str, worked: str, language: Language, *, is_marked: boo
     if said := [amount for amount in whole if any(0 <= amount.start - end <= 2 for end in results)]:
         return said[-1].text
     if len(whole) < len(found):
-        return _resolved(whole, worth)
+        return _only([amount for amount in whole if amount.value == worth])
     if is_marked and language is ENGLISH and (setting := _SETTING.match(main)):
         if setting["when"] and len(found) == 2:
             return found[1].text
@@ -269,20 +268,16 @@ def _concluded(sentence: str, worked: str, language: Language, *, is_marked: boo
     so = max(SO.finditer(main), key=re.Match.end, default=None) if language is ENGLISH else concludes
     one = _only(found) or _only([amount for amount in found if so and amount.start >= so.end()])
     if one is None or concludes or worth in (None, found[0].value):
-        return one or _resolved(found, worth)
+        return one or _only([amount for amount in found if amount.value == worth])
     # A sentence that only repeats a number of the calculation right before it adds nothing to its result.
     known = amounts(worked.rpartition("\n")[2])
-    return _resolved(known, worth) if found[0].value in {amount.value for amount in known} else None
-
-
-def _resolved(found: list[Amount], worth: Fraction | str | None) -> str | None:
-    """Return the one of several amounts that the working before comes to, None where it is none of them."""
-    return next((amount.text for amount in found if amount.value == worth), None)
+    is_repeated = found[0].value in {amount.value for amount in known}
+    return _only([amount for amount in known if is_repeated and amount.value == worth])
 
 
 def _only(found: list[Amount]) -> str | None:
-    """Return the one value of several amounts, None for none or several."""
-    return found[-1].text if len({amount.value for amount in found}) == 1 else None
+    """Return the one value of several amounts, as it first stands; None for none or several."""
+    return found[0].text if len({amount.value for amount in found}) == 1 else None
 
 
 def _of_calculation(main: str, found: list[Amount], result: tuple[int, int]) -> str | None:
