@@ -85,10 +85,10 @@ def _plainness(form: Canonical, plain: set[Hashable]) -> tuple[int, int, int, bo
         qualified = 4 if plain.isdisjoint(readings(number)) else 3
     elif number is not None:
         qualified = 2 if number.scale != 1 else 1 if number.name else 0
-    long_places = number.places if number and number.places >= MIN_PLACES else 0
+    places = number.places if number and number.places >= MIN_PLACES else 1_000_000
     # A pair in brackets comes before a bare list: "1, 2" equals both (1, 2) and (2, 1), which are not equal.
     bare = not form.text.startswith(("(", "["))
-    return rank, qualified, -long_places if long_places else -1_000_000, bare, len(form.text), form.text, form.latex
+    return rank, qualified, -places, bare, len(form.text), form.text, form.latex
 
 
 def _fingerprints(forms: dict[str, Canonical], equivalence: Equivalence) -> dict[str, str | None]:
