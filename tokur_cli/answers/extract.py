@@ -3,7 +3,8 @@ r"""The final answer of a response: what it states, found by the first of these 
 1.  ``boxed``: the last ``\boxed{…}`` with balanced braces. Boxes that follow each other as a list
     (``\boxed{2} and \boxed{3}``) are one answer, ``2, 3``. A number or formula that a "final answer is" states
     after the last box wins over it: the box was a step on the way; so does a letter, where one is wanted.
-2.  ``tagged``: what stands between the last ``<answer>`` and ``</answer>``.
+2.  ``tagged``: what stands between the last ``<answer>`` and ``</answer>``, or is the ``answer`` or ``final_answer`` of
+    a JSON object that ends the response.
 3.  ``hash``: what follows the last ``####`` on its line (GSM8K's references), unless it is a heading's prose.
 4.  ``answer_line``: the last line that begins with ``A:`` (GSM8K's model solutions), unless it is prose.
 5.  ``answer_is``: what follows the last "answer is", "Final Answer:", "La respuesta es", "答案是" (``markers`` has the
@@ -21,8 +22,10 @@ that a model goes on with is not read; nor is its reasoning, see ``text``. Time 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -32,6 +35,7 @@ from tokur_cli.answers.canonical import NUMBERED_NAME, canonical
 from tokur_cli.answers.latex import NO, SO, YES, boxes, first_line
 from tokur_cli.answers.markers import ENGLISH, language_of, markers
 from tokur_cli.answers.text import plain, without_reasoning
+from tokur_cli.records.mapping import as_text
 
 AnswerType = Literal["choice", "verdict", "value", "words"]
 """What a question asks for, as its reference tells: a letter, yes or no, a number or formula, other words."""
@@ -46,6 +50,8 @@ class Extraction:
 
 
 _LONGEST_STATEMENT, _TAIL = 2_000, 4_000
+_OBJECT = re.compile(r'\{\s*"')
+_LATEX = re.compile(r'(?<!\\)\\(?=[bfnrt][a-z]|[^bfnrtu"\\/]|u(?![0-9a-fA-F]{4}))')  # not escaped in JSON
 TAGGED = re.compile(r".*<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _AFTERWORD = re.compile(  # what follows an answer and states none
     r"(?i)\n\W{0,9}(?:(?:double[- ])?check|verification|(?:let's|let us|we can|to) (?:double[- ])?(?:check|verify)"
@@ -87,11 +93,26 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extrac
         response: the response's text.
         wanted: what the question asks for, where its reference tells, see ``wanted_by``.
     """
-    text = plain(without_reasoning(response))
+    text = without_reasoning(response)
+    said = _of_json(text)
+    text = plain(text if said is None else f"<answer>{said}</answer>")
     for line in _NEXT_QUESTION.finditer(text, 0, _LONGEST_STATEMENT):  # with which a model goes on once it has answered
         if found := _read(text[: line.start()], wanted):
             return found
     return _read(text, wanted)
+
+
+def _of_json(text: str) -> str | None:
+    """Return what a JSON object that ends a text, perhaps in a fence, has as its answer."""
+    text = text.rstrip(" \n`")
+    begins = [begin.start() for begin in _OBJECT.finditer(text)] if text.endswith("}") else []
+    for begin in dict.fromkeys([*begins[:1], *begins[-1:]]):
+        with suppress(ValueError, RecursionError):
+            fields = json.loads(_LATEX.sub(r"\\\\", text[begin:]), strict=False)
+            named = {name.lower().replace("_", " "): as_text(value) for name, value in fields.items()}
+            if isinstance(said := named.get("final answer", named.get("answer")), str):
+                return said
+    return None
 
 
 def _read(text: str, wanted: AnswerType | None) -> Extraction | None:

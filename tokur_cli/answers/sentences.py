@@ -83,7 +83,7 @@ _SOLVED = re.compile(  # what leads to the only equation of a sentence, or to th
     r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|yields|produces)\b)[^=]*=\s*"
 )
 _INITIALS = re.compile(  # the "John F." of "John F. Kennedy", but not that of a sentence before another
-    r"[*_ ]*(?:(?:[A-Z][\w'’-]*|[A-Z]\.)\s)*[A-HJ-UWYZ]\.(?=\s[A-Z])"
+    r"[*_ ]*(?:(?:[A-Z][\w'’-]*|[A-Z]\.|(?:Mrs?|Ms|Dr|Gen|Lt|Sgt|Col|Capt|Sir|Prof)\.)\s)*[A-HJ-UWYZ]\.(?=\s[A-Z])"
     r"(?!\s(?:He|She|It|They|The|This|That|These|His|Her|Its|In|An?|We|I|You|So|But|And|As|There|Because|Since)\b)"
 )
 _NAME = re.compile(r"([A-Z][^\d,]*), ")
