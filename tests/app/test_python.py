@@ -57,6 +57,8 @@ def test_python_threads_take_turns_and_what_is_not_read_is_closed(tiny_folder):
     expected = list(tokur.score(ROWS))
     with ThreadPoolExecutor(3) as threads:
         assert list(threads.map(list, [tokur.score(ROWS) for _ in range(3)])) == [expected] * 3
+        rows = threads.map(next, [tokur.score([row]) for row in ROWS])  # one waits for what the others score
+        assert list(tokur.score(rows)) == expected
     row = {"question": "1?", "responses": ["1", "2", "3"]}
     found = list(Tokur(str(tiny_folder), steps="auto").generate([row], samples=2, temperature=1, max_new_tokens=2))
     assert [record["tokur"]["sample"] for record in found] == [0, 1]

@@ -12,7 +12,8 @@ from typing import Any
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from tokur_cli.app.python import BUSY, Tokur
+from tokur_cli.app.python import Tokur
+from tokur_cli.commands.shared.reading import BUSY
 from tokur_cli.records.errors import RecordError
 
 DEFAULT_SCORES = "eu,ll_sum"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 import json
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cache
@@ -27,7 +26,7 @@ from tokur_cli.commands.session.model import load
 from tokur_cli.commands.session.work import Work, none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.shared.reading import look_ahead
+from tokur_cli.commands.shared.reading import BUSY, look_ahead, waited_for
 from tokur_cli.commands.workers.pool import InProcess
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.reader import read_rows_of
@@ -35,7 +34,6 @@ from tokur_cli.records.reader import read_rows_of
 if TYPE_CHECKING:
     from tokur_cli.commands.workers.worker import Pipeline
 
-BUSY = threading.RLock()  # held by the one thread that loads a model or computes: two would be in each other's way
 _UNREAD: WeakSet[Any] = WeakSet()
 atexit.register(lambda: [lines.close() for lines in [*_UNREAD]])  # before the modules go that they use
 _SOURCE = "records"  # what stands before a record's number in its error
@@ -126,7 +124,7 @@ class Tokur:
             raise UsageError("give a list of records, not a single one")
         with Progress(work.command) as progress:
             with BUSY:
-                read = read_rows_of(rows, _SOURCE, progress.note, whole=work.command == "generate")
+                read = read_rows_of(waited_for(rows), _SOURCE, progress.note, whole=work.command == "generate")
                 items, first = look_ahead(read, *work.needed, skip_invalid=False)
                 if first is None:
                     return

@@ -22,10 +22,8 @@ from tokur_cli.engine.scoring.scorer import TokenizedResponse
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.sets import cluster_by_entailment, jaccard_similarity
 
-Entails: TypeAlias = npt.NDArray[np.bool_]
-"""(K, K): whether text i entails text j."""
-Similarity: TypeAlias = npt.NDArray[np.float64]
-"""(K, K): how alike texts i and j are, from 0 to 1."""
+Entails: TypeAlias = npt.NDArray[np.bool_]  # (K, K): whether text i entails text j
+Similarity: TypeAlias = npt.NDArray[np.float64]  # (K, K): how alike texts i and j are, from 0 to 1
 
 
 def judge(session: Session) -> Callable[[Sequence[TextSet]], list[Entails]]:

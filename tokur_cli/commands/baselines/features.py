@@ -20,8 +20,7 @@ _LARGEST_WINDOW = 256
 _POSITIONS_A_RECORD = 256  # of a batch, all draws counted: a window fills it, and results come soon
 _GENERATING_WINDOW = 32  # each with its attempts: enough to fill a batch, and results come soon
 
-Features = dict[str, Any]
-"""Features by their names in the catalogue."""
+Features = dict[str, Any]  # features by their names in the catalogue
 
 
 def are_of_sets(needs: Collection[str]) -> bool:

@@ -21,8 +21,7 @@ from tokur_cli.scores.catalogue import choose_scores
 from tokur_cli.scores.certificate import MOST_SCORES, Certificate, tie_break_of
 
 DEFAULT_SCORE = "eu"
-_INTERVAL = 0.025
-"""What either end of an interval of 95 % leaves out."""
+_INTERVAL = 0.025  # what either end of an interval of 95 % leaves out
 
 
 @dataclass(slots=True)

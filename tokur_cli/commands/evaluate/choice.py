@@ -11,8 +11,7 @@ from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.records.errors import TokurError, UsageError, there_are
 from tokur_cli.scores.catalogue import ALL, CATALOGUE, DEFAULT, LENGTH, choose_scores
 
-LIKELIHOOD = "ll_sum"
-"""What every score is judged against, beside the length, unless --versus names another."""
+LIKELIHOOD = "ll_sum"  # what every score is judged against, beside the length, unless --versus names another
 
 
 def baselines(options: EvaluationOptions) -> tuple[str, ...]:

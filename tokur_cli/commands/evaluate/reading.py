@@ -38,16 +38,14 @@ from tokur_cli.records.writer import RecordWriter
 from tokur_cli.scores.calibration import P_CORRECT
 from tokur_cli.scores.catalogue import CATALOGUE, LENGTH
 
+# A labelled response, or the labelled spans of one, each with its scores
 Rows = Iterable[tuple[Labelled, Mapping[str, float]]]
-"""A labelled response, or the labelled spans of one, each with its scores."""
 
-Collect = Callable[[Labelled, Mapping[str, float]], None]
-"""Takes of a record, with its scores, what columns do not keep."""
+Collect = Callable[[Labelled, Mapping[str, float]], None]  # takes of a record what columns do not keep
 
 MOST_GROUP_VALUES = 100
 
-_MAY_DIFFER = ("seed", "attempt_seed", "version")
-"""What may differ between runs."""
+_MAY_DIFFER = ("seed", "attempt_seed", "version")  # what may differ between runs
 _SIZE_DEPENDS_ON = ("model", "quantize", "computed_from")
 _SIZE_OF_DRAWS_DEPENDS_ON = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers")
 """Settings on which the size of scores depends: it is said where a file has several."""

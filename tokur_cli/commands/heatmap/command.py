@@ -35,8 +35,7 @@ from tokur_cli.views.heatmap.svg import svg_figure
 from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
 
 COMMAND = "heatmap"
-FIGURE_RESPONSES = 12
-"""More than these make a figure that nobody can print."""
+FIGURE_RESPONSES = 12  # more than these make a figure that nobody can print
 FIGURE_COLUMNS, FIGURE_COLUMNS_BESIDE = 84, 125
 
 

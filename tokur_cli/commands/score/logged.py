@@ -27,8 +27,7 @@ from tokur_cli.records.writer import Continuation, open_output
 from tokur_cli.scores.catalogue import DEFAULT, Score, choose_scores
 
 COMMAND = "score"
-LOGPROBS = "logprobs"
-"""What ``tokur.run.computed_from`` says of such scores; those of a model have no such field."""
+LOGPROBS = "logprobs"  # what ``tokur.run.computed_from`` says of such scores; those of a model have no such field
 
 _REPLACED = "\ufffd"
 _MOST_TAGS = 40  # characters of what stands around reasoning

@@ -13,8 +13,7 @@ from tokur_cli.records.question import Question
 from tokur_cli.records.record import Record
 from tokur_cli.scores.certificate import Certificate, settings_for, tie_break_of
 
-SURE_OF_DRIFT = 0.01
-"""The p-value below which scores are said to be distributed otherwise."""
+SURE_OF_DRIFT = 0.01  # the p-value below which scores are said to be distributed otherwise
 
 
 class CertifiedAnswers:

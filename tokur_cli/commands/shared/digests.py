@@ -11,8 +11,7 @@ from typing import Any
 _DIGITS = 16
 _OF_A_MODEL = (".json", ".safetensors", ".bin", ".pt", ".pth", ".model", ".tiktoken", ".txt", ".py", ".gguf")
 _CHAT_TEMPLATE = "chat_template"
-_WHOLE = 1 << 25
-"""A file of more bytes, which holds weights, counts with its size and some of them."""
+_WHOLE = 1 << 25  # a file of more bytes, which holds weights, counts with its size and some of them
 _PIECES, _PIECE = 1024, 1 << 12
 
 

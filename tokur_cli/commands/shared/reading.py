@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import say
@@ -13,6 +15,7 @@ from tokur_cli.records.formats import other_references
 from tokur_cli.records.reader import read_records, read_rows_of
 from tokur_cli.records.record import Record
 
+BUSY = threading.RLock()  # held by the one thread that loads a model or computes: two would be in each other's way
 _LOOKED_AT = 20  # records, before it is said that none has a reference
 _WITH_REFERENCES = ("score", "select", "evaluate")
 
@@ -64,6 +67,20 @@ def _first(items: Iterator[Record | RecordError], count: int) -> Iterator[Record
             return
         yield item
         line = item.line
+
+
+def waited_for(rows: Iterable[Any]) -> Iterator[Any]:
+    """Yield rows to a thread that computes; others may compute while it waits for the next one."""
+    source = iter(rows)
+    while True:
+        BUSY.release()
+        try:
+            row = next(source, BUSY)
+        finally:
+            BUSY.acquire()
+        if row is BUSY:
+            return
+        yield row
 
 
 def look_ahead(

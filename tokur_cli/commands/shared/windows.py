@@ -16,8 +16,7 @@ from tokur_cli.records.streams import file_id
 
 T = TypeVar("T")
 
-WINDOW_BYTES = 32_000_000
-"""How much text records may have that are held together; one record may be longer."""
+WINDOW_BYTES = 32_000_000  # how much text records may have that are held together; one record may be longer
 PAUSE_SECONDS = 0.2
 _FIRST_WINDOW = 16  # records, so that results come soon
 

@@ -20,8 +20,7 @@ class Pipeline(Protocol):
         """Yield what becomes of a task; a worker's can be pickled."""
 
 
-MakePipeline = Callable[[Progress], Pipeline]
-"""Loads a model. It is pickled, and called in the worker."""
+MakePipeline = Callable[[Progress], Pipeline]  # loads a model; it is pickled, and called in the worker
 
 
 class Answer(NamedTuple):
