@@ -39,7 +39,7 @@ def test_grade_counts_a_comparison_without_a_verdict_neither_way(monkeypatch):
     [
         ({"correct": True, "quality": 0.5}, None, (1.0, "correct")),
         ({"correct": None}, None, (None, "correct")),
-        ({"quality": 1, "is_correct": "False"}, None, (0.0, "is_correct")),
+        ({"quality": 1, "is_correct": 0}, None, (0.0, "is_correct")),
         ({"response": "A: 5", "reference": "5"}, None, None),
         ({"exact_match": "True", "correct": False}, "exact_match", (1.0, "exact_match")),
         ({"scores.f1": 0.6, "scores": {"f1": 0.4}}, "scores.f1", (0.6, "scores.f1")),

@@ -51,7 +51,9 @@ class Extraction:
 
 _LONGEST_STATEMENT, _TAIL = 2_000, 4_000
 _OBJECT = re.compile(r'\{\s*"')
-_LATEX = re.compile(r'(?<!\\)\\(?=[bfnrt][a-z]|[^bfnrtu"\\/]|u(?![0-9a-fA-F]{4}))')  # not escaped in JSON
+_LATEX = re.compile(
+    r'(?<!\\)\\(?=[bfrt][a-z]|n(?:abla|eq?|u|ot|mid)\b|[^bfnrtu"\\/]|u(?![0-9a-fA-F]{4}))'
+)  # not escaped in JSON
 TAGGED = re.compile(r".*<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _AFTERWORD = re.compile(  # what follows an answer and states none
     r"(?i)\n\W{0,9}(?:(?:double[- ])?check|verification|(?:let's|let us|we can|to) (?:double[- ])?(?:check|verify)"
@@ -103,14 +105,14 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extrac
 
 
 def _of_json(text: str) -> str | None:
-    """Return what a JSON object that ends a text, perhaps in a fence, has as its answer."""
+    """Return what a JSON object that ends a text without a box, perhaps in a fence, has as its answer."""
     text = text.rstrip(" \n`")
     begins = [begin.start() for begin in _OBJECT.finditer(text)] if text.endswith("}") else []
     for begin in dict.fromkeys([*begins[:1], *begins[-1:]]):
         with suppress(ValueError, RecursionError):
             fields = json.loads(_LATEX.sub(r"\\\\", text[begin:]), strict=False)
             named = {name.lower().replace("_", " "): as_text(value) for name, value in fields.items()}
-            if isinstance(said := named.get("final answer", named.get("answer")), str):
+            if isinstance(said := named.get("final answer", named.get("answer")), str) and "boxed" not in text[:begin]:
                 return said
     return None
 

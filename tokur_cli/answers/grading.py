@@ -2,7 +2,7 @@
 
 A label that the record brings along stands before everything else:
 
-- ``correct`` (or ``is_correct``): true or false.
+- ``correct``: true or false, or a number as quality is one; ``is_correct`` where it is true or false.
 - ``quality``: a number in [0, 1], such as the share of a text's facts that hold.
 - any other field by name (``scores.exact_match`` reaches into objects): true, false or a number in [0, 1]; in logs also
   what the program that wrote them says, such as the ``C`` and ``I`` of Inspect's scorers.
@@ -26,7 +26,7 @@ from tokur_cli.answers.extract import Extraction, extract_answer, reference_answ
 from tokur_cli.answers.reasoning_gym import answer_to, quality_of, task_of
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.formats import verdicts_of
-from tokur_cli.records.mapping import value_at
+from tokur_cli.records.mapping import value_at, with_fields
 from tokur_cli.records.prompt import THINK_BEGINS
 from tokur_cli.records.record import Record
 
@@ -138,12 +138,13 @@ class LabelRule:
         """Return the answer of a record's response; None where it gives none, and where it is code."""
         if is_code(record):
             return None
+        if record.tokur.get("reasoning") == "begun":  # by the prompt
+            record = with_fields(record, response=THINK_BEGINS + record.response)
         if self.pattern is not None:
             return _last_match(self.pattern, record)
         if task_of(record) is not None:
             return answer_to(record)
-        begun = THINK_BEGINS if record.tokur.get("reasoning") == "begun" else ""  # by the prompt
-        return extract_answer(begun + record.response, wanted=wanted_of(record.references))
+        return extract_answer(record.response, wanted=wanted_of(record.references))
 
     def _put_quality(self, labelled: Labelled) -> None:
         """Label a record by its data set's rule."""
@@ -173,7 +174,7 @@ def label_of(record: Record, field: str | None = None) -> tuple[float | None, st
 
     Args:
         record: the record.
-        field: the field to read instead of these; it must then be there.
+        field: the field to read instead of those named above; it must then be there.
 
     Raises:
         RecordError: the field is missing though named, or holds no label.
@@ -190,7 +191,7 @@ def label_of(record: Record, field: str | None = None) -> tuple[float | None, st
                 problem = f'"{field}" is missing: --label-field names no field of this record{known}'
                 raise record.error(problem) from None
             value = None
-    elif (field := next((name for name in _LABELS if name in record.fields), None)) is not None:
+    elif (field := next((name for name in _LABELS if _is_label(record, name)), None)) is not None:
         value = record.fields[field]
     elif len(said) > 1:
         raise UsageError(f"the records have several scores: choose the label with --label-field {' or '.join(said)}")
@@ -204,6 +205,11 @@ def label_of(record: Record, field: str | None = None) -> tuple[float | None, st
         return float(value), field
     problem = f'"{field}" must be true, false or a number from 0 to 1, not {value!r:.40}'
     raise record.error(f"{problem}; --label-field names another field")
+
+
+def _is_label(record: Record, name: str) -> bool:
+    """Return whether a field is meant as the label: ``is_correct`` may say something else."""
+    return name in record.fields and (name != "is_correct" or record.fields[name] in (0, 1))
 
 
 def grade(items: Iterable[tuple[str | None, Sequence[str]]], equivalence: Equivalence) -> list[Outcome]:

@@ -185,8 +185,8 @@ def stated(following: str, language: Language, worked: str, lead: str, wanted: s
 
 def _behind_marker(sentence: str, wanted: str | None, language: Language, worked: str) -> str | None:
     """Return what the sentence behind a marker states: alone, or within words."""
-    answer = re.split(r",?\s(?:because|since)\s", sentence)[0]  # a reason may be an equation, which main_clause keeps
-    main = with_digits(main_clause(answer, language))
+    answer, *reasons = re.split(r",?\s(?:because|since)\s", sentence)
+    main = with_digits(main_clause(answer if reasons and re.search(r"\d", answer) else sentence, language))
     if language.is_unsure(re.split(r"[,;]\s", main)[0]) or (wanted == "choice" and UNDECIDED.match(main)):
         return None
     if wanted != "words" and (letter := _LEADING_CHOICE.match(main)):

@@ -158,7 +158,7 @@ def evaluate(
 ) -> None:
     """Evaluate scores: how well does each rank correct above incorrect? How much does voting by it gain?
 
-    A record's label is its "correct" (true, false) or "quality" (0 to 1), else what the program that wrote the log
+    A record's label is its "correct", "is_correct" or "quality" (0 to 1), else what the program that wrote the log
     says (Inspect, lm-eval), else its final answer against "reference". {metrics}
 
     With --level step, spans of responses are evaluated: sum, mean, the least certain token and the mean of the five

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tokur_cli.commands.workers.worker import Pipeline
 
 _UNREAD: WeakSet[Any] = WeakSet()
-atexit.register(lambda: [lines.close() for lines in [*_UNREAD]])  # before the modules go that they use
+atexit.register(lambda: [one.close() for one in [*_UNREAD] if not one.gi_running])  # before modules go that it uses
 _SOURCE = "records"  # what stands before a record's number in its error
 _OF_COMMAND_LINE = {
     *(one.name for group in (InputOptions, ResumableOutput, WorkerOptions) for one in fields(group)),

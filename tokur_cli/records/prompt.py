@@ -116,7 +116,8 @@ def read_response(what: str, said: Any, record: Record) -> str:
     """Return what a text, or an assistant's message, says, its reasoning included."""
     if not isinstance(said, dict):
         return record.checked_text(what, said)
-    if said.get("content") is None and not any(said.get(name) for name in _REASONING_FIELDS):
+    is_thought = any(said.get(name) for name in _REASONING_FIELDS) and not said.get("tool_calls")
+    if said.get("content") is None and not is_thought:
         raise record.error(f'"{what}" holds no text, only {[name for name, value in said.items() if value]}')
     return with_reasoning(*read_content(what, said, record))
 

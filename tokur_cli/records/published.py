@@ -62,7 +62,7 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
             for cells in reader:
                 if len(cells) == len(names):
                     row: dict[str, Any] = {name: cell or None for name, cell in zip(names, cells, strict=True)}
-                    for name in ("correct", "quality"):
+                    for name in ("correct", "is_correct", "quality"):
                         with suppress(ValueError, AttributeError, KeyError):
                             row[name] = json.loads(row[name].lower())
                     yield line, row

@@ -22,7 +22,7 @@ from tokur_cli.records.streams import BOM, MAX_LINE, STDIN, display_name, elemen
 AUTO = "auto"
 # An array, or an object of rows by their numbers, as OpenCompass writes; objects of several lines
 _ROWS = re.compile(rb'\s*(\[\s*(\{|\Z|\]\s*\Z)|\{\s*"\d+"\s*:\s*\{)')
-_OBJECTS = re.compile(rb"\s*\{\s*\n")
+_OBJECTS = re.compile(rb'\s*\{\s*\n\s*"')
 
 
 def read_records(
@@ -106,9 +106,8 @@ def _made(make: Callable[[Any], Record], row: Any) -> Record | RecordError:
 
 def _renamed(name: str, record: Record) -> Record:
     """Return a record with a field that is its response."""
-    if name not in record.fields:
-        raise record.error(f'--response-field {name}: there is no "{name}"')
-    return with_fields(record.copy(without=(name,)), response=record.fields[name])
+    renamed = FieldMapping(response=name).apply(record).copy(without=(name,))
+    return with_fields(renamed, response=record.fields[name])
 
 
 def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMapping, given: Given, note: Note) -> Items:

@@ -123,7 +123,7 @@ def test_generate_examples_come_before_the_question(run_tokur, tiny_folder, tmp_
 
 def test_generate_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_folder, tmp_path):
     turns = [{"role": "user", "content": "3+3?"}, {"role": "assistant", "content": "7"}]
-    said = {"correct": True, "quality": 0.5, "claims": [{"start": 0, "end": 1, "correct": True}]}
+    said = {"correct": 1, "is_correct": [1], "claims": [{"start": 0, "end": 1, "correct": True}]}
     rows = [
         {"id": "again", "question": "4+4?", "response": "9", **said, "note": 1},
         {"id": "chat", "messages": turns, "reference": "6", **said},

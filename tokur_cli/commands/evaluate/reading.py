@@ -47,8 +47,8 @@ MOST_GROUP_VALUES = 100
 
 _MAY_DIFFER = ("seed", "attempt_seed", "version")  # what may differ between runs
 _SIZE_DEPENDS_ON = ("model", "quantize", "computed_from")
+# Settings on which the size of scores depends: it is said where a file has several
 _SIZE_OF_DRAWS_DEPENDS_ON = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers")
-"""Settings on which the size of scores depends: it is said where a file has several."""
 _WHERE_MISSING = {"layers": "all", "quantize": "none", "computed_from": "the model itself"}  # or null
 
 

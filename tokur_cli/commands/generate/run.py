@@ -228,7 +228,7 @@ class GenerateStream(Stream):
             "sample": response.sample,
             "seed": self._options.seed,
             "finish_reason": response.finish_reason,
-            **({"reasoning": "begun"} if record.tokur.get("reasoning") == "begun" else {}),
+            **{name: value for name, value in record.tokur.items() if name == "reasoning"},
             "prompt_token_ids": list(question.request.prompt_ids),
             "token_ids": response.token_ids,
             "generation": self._settings,
@@ -273,13 +273,14 @@ def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unanswered(record: Record) -> Record:
-    """Return a record without what is about the response that it has: labels, its own prompt, a turn of messages."""
+    """Return a record without what is about the response that it has: labels, ``tokur``, a turn of messages."""
     has_turn = isinstance(record.get("messages"), list) and split_messages(record)[1] is not None
     if not has_turn and record.get("response") is None:
         return record
     if any(record.get(name) is not None for name in ("messages", "question", "prompt")):  # that is asked anew
         record = record.copy(without=["tokur"])
-    labels: dict[str, Any] = {"correct": (bool, type(None)), "quality": (int, float, type(None)), "claims": list}
+    marks = bool, int, float, type(None), list
+    labels: dict[str, Any] = {"correct": marks, "is_correct": marks, "quality": marks, "claims": list}
     record = record.copy(without=[name for name, types in labels.items() if isinstance(record.get(name), types)])
     if has_turn:
         record.set("messages", record.fields["messages"][:-1])

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from tokur_cli.commands.session.session import Session
 
 
-_SWAMPING = 1.5
-"""Times the model's entropy from which on tu says that the draws swamp it: of a chosen strength it reaches 1.34."""
+_SWAMPING = 1.5  # times the model's entropy, from which on tu is that of the draws: of a chosen strength at most 1.34
 _TELLING_TOKENS = 100  # fewer say little
 
 

@@ -24,10 +24,10 @@ _SAMPLES = (  # the responses to one question
     "choices",  # of a chat service, not of a multiple choice
 )
 GOLD = (  # references, whatever stands beside them
-    *("gold", "gold_answer", "gold_label", "ground_truth", "ground_truth_answer", "gt", "target", "references"),
+    *("gold", "gold_answer", "gold_label", "ground_truth", "ground_truth_answer", "gt", "target"),
     *("expected", "expected_answer", "expected_output", "expectedOutput", "correct_answer", "reference_answer"),
 )
-MAYBE_GOLD = ("answer", "solution", "label")  # beside a response, where there is none of these
+MAYBE_GOLD = ("answer", "solution", "label", "references")  # beside a response, where there is none of these
 _MODELS = ("model", "model_name", "model_id")
 _MARKS = ("is_correct", "score", "scores", "quality", "acc")  # verdicts where they are true or false
 _PARALLEL = (*_MARKS, "correct", "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
@@ -65,7 +65,8 @@ class Format:
 def has(*names: str, but: Iterable[str] = ()) -> Callable[[Fields], bool]:
     """Return what recognises rows that have all of these fields, maybe within others, but none of some others."""
     return lambda fields: (
-        all(name in fields or find_value(fields, name) is not None for name in names) and fields.keys().isdisjoint(but)
+        all(name in fields or find_value(fields, name) is not None for name in names)
+        and all(fields.get(name) is None for name in but)
     )
 
 

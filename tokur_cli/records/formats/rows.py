@@ -6,7 +6,7 @@ import re
 from string import ascii_uppercase
 from typing import Any
 
-from tokur_cli.records.formats.base import Fields, has, row_format
+from tokur_cli.records.formats.base import GOLD, Fields, has, row_format
 from tokur_cli.records.mapping import as_text, find_value, with_fields
 from tokur_cli.records.prompt import read_response, split_messages
 from tokur_cli.records.record import Record
@@ -60,14 +60,14 @@ def svamp(record: Record) -> Record:
     return with_fields(record, question=f"{body} {question}".strip(), id=identity, reference=reference)
 
 
-@row_format(has("problem", but=("question", "messages", "prompt")))
+@row_format(has("problem", but=("question", "messages", "prompt", "conversations", "instruction")))
 def math(record: Record) -> Record:
     r"""Read MATH and DeepScaleR: problem, answer or a solution with ``\boxed{…}``, unique_id.
 
     Where there is a reference, the answer or the solution may be the model's own.
     """
     question, reference = record.text("problem"), record.get("reference")
-    if reference is None:
+    if reference is None and not any(name in record.fields for name in GOLD):
         boxed = "answer" not in record.fields and "solution" in record.fields
         reference = _last_boxed(record) if boxed else as_text(record.get("answer"))
     return with_fields(record, question=question, id=record.get("unique_id", record.get("id")), reference=reference)
