@@ -198,7 +198,7 @@ def _behind_marker(sentence: str, wanted: str | None, language: Language, worked
     is_name = (wanted == "words" and NUMBERED_NAME.fullmatch(main)) or (found and kind == "words")  # or a date
     if is_name or kind in ("number", "choice") or not (is_prose(main) or is_range):
         return main
-    if not found or (word_count(main) <= 3 and len(found) > 1 and not is_range):  # March 5, 2024
+    if not found or (" " not in main and len(found) > 1 and not is_range):  # 2024年3月
         main = main if found else _APPOSITION.sub("", main)
         return main if word_count(main) <= (8 if wanted == "words" else 6) else None
     if (name := _NAME.match(main)) and word_count(name[1]) <= 4 and not SO.match(name[1]):
