@@ -51,9 +51,9 @@ class Extraction:
 
 _LONGEST_STATEMENT, _TAIL = 2_000, 4_000
 _OBJECT = re.compile(r'\{\s*"')
-_LATEX = re.compile(
+_LATEX = re.compile(  # a command's backslash that is not escaped in JSON
     r'(?<!\\)\\(?=[bfrt][a-z]|n(?:abla|eq?|u|ot|mid)\b|[^bfnrtu"\\/]|u(?![0-9a-fA-F]{4}))'
-)  # not escaped in JSON
+)
 TAGGED = re.compile(r".*<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _AFTERWORD = re.compile(  # what follows an answer and states none
     r"(?i)\n\W{0,9}(?:(?:double[- ])?check|verification|(?:let's|let us|we can|to) (?:double[- ])?(?:check|verify)"

@@ -28,7 +28,7 @@ from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.formats import verdicts_of
 from tokur_cli.records.mapping import value_at, with_fields
 from tokur_cli.records.prompt import THINK_BEGINS
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import LABELS, Record
 
 UNLABELLED: dict[str, str] = {
     Outcome.NO_REFERENCE: "without a label or a reference",
@@ -41,7 +41,6 @@ UNLABELLED: dict[str, str] = {
 }
 """Outcomes that leave a record without a label, and what to call such records."""
 
-_LABELS = ("correct", "is_correct", "quality")
 _PLACEHOLDERS = ("proof", "notfound")  # NuminaMath's, where a problem asks for a proof, or no answer was found
 _PATTERN_SECONDS = 5.0
 _PRECEDENCE = (Outcome.CORRECT, Outcome.TIMEOUT, Outcome.INCORRECT, Outcome.UNPARSABLE_REFERENCE)
@@ -191,7 +190,7 @@ def label_of(record: Record, field: str | None = None) -> tuple[float | None, st
                 problem = f'"{field}" is missing: --label-field names no field of this record{known}'
                 raise record.error(problem) from None
             value = None
-    elif (field := next((name for name in _LABELS if _is_label(record, name)), None)) is not None:
+    elif (field := next((name for name in LABELS if _is_label(record, name)), None)) is not None:
         value = record.fields[field]
     elif len(said) > 1:
         raise UsageError(f"the records have several scores: choose the label with --label-field {' or '.join(said)}")

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
+from tokur_cli.records.record import LABELS
 from tokur_cli.records.streams import MAX_LINE, display_name, open_input
 
 _HUB, _GYM = "hf:", "gym:"
@@ -62,7 +63,7 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
             for cells in reader:
                 if len(cells) == len(names):
                     row: dict[str, Any] = {name: cell or None for name, cell in zip(names, cells, strict=True)}
-                    for name in ("correct", "is_correct", "quality"):
+                    for name in LABELS:
                         with suppress(ValueError, AttributeError, KeyError):
                             row[name] = json.loads(row[name].lower())
                     yield line, row

@@ -12,8 +12,8 @@ from tokur_cli.records.errors import RecordError
 from tokur_cli.records.prompt import Prompt, is_bytes, other_fields, read_tools, split_messages
 
 SCHEMA = 1  # the version of the ``tokur`` object that this code reads and writes
-UNSAID = {"base": None, "base_revision": None, "quantize": None, "backend": "transformers"}
-"""What a ``tokur.run`` says only where it is otherwise."""
+LABELS = ("correct", "is_correct", "quality")  # fields that say how right a response is, the first there is
+UNSAID = {"base": None, "base_revision": None, "quantize": None, "backend": "transformers"}  # said if otherwise
 
 
 @dataclass(slots=True, eq=False)

@@ -28,7 +28,7 @@ from tokur_cli.engine.generation.particles import GuidedResponse, Lineage
 from tokur_cli.metrics.adaptive_consistency import FEWEST
 from tokur_cli.records.errors import RecordError, TokurError
 from tokur_cli.records.prompt import split_messages
-from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.record import LABELS, SCHEMA, Record
 from tokur_cli.records.writer import Continuation
 
 _RESPONSES_TOGETHER = 128  # handed out to a worker at once
@@ -280,7 +280,7 @@ def _unanswered(record: Record) -> Record:
     if any(record.get(name) is not None for name in ("messages", "question", "prompt")):  # that is asked anew
         record = record.copy(without=["tokur"])
     marks = bool, int, float, type(None), list
-    labels: dict[str, Any] = {"correct": marks, "is_correct": marks, "quality": marks, "claims": list}
+    labels = {**dict.fromkeys(LABELS, marks), "claims": (list,)}
     record = record.copy(without=[name for name, types in labels.items() if isinstance(record.get(name), types)])
     if has_turn:
         record.set("messages", record.fields["messages"][:-1])

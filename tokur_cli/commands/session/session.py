@@ -109,7 +109,7 @@ class Session:
         return posterior
 
     def _end_ids(self, options: DecodingOptions) -> frozenset[int]:
-        """The tokens that end a response: the model's, and special ones among what is to stop it, which are no text."""
+        """The tokens that end a response: the model's, and those that ``--stop`` names and that have no text."""
         encoded = [self.description.tokenizer(text, add_special_tokens=False)["input_ids"] for text in options.stop]
         special = [ids[0] for ids in encoded if ids and not self.tokenizer.decode(ids)]
         return frozenset([*self.description.end_ids, *special])

@@ -115,7 +115,7 @@ class Chat:
         return int(default) if default is not None else next(iter(self.end_ids), None)
 
     def opens_thought(self, prompt: str) -> bool:
-        """Return whether a prompt ends with the begin of a thought, as the template writes one before each answer."""
+        """Return whether a prompt ends with the beginning of a thought, which the template writes itself."""
         opening = self._around_thought[0]
         return bool(opening) and prompt.endswith(opening)
 

@@ -10,7 +10,7 @@ from tokur_cli.records.formats.chat_api import COMPLETIONS
 from tokur_cli.records.formats.inspect import inspect
 from tokur_cli.records.formats.lm_eval import LM_EVAL
 from tokur_cli.records.prompt import other_fields
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import LABELS, Record
 
 _OF_ROWS = [form for form in vars(rows).values() if isinstance(form, Format)]  # in the order in which they stand there
 FORMATS = {form.name: form for form in (rows.tokur, COMPLETIONS, LM_EVAL, inspect, *_OF_ROWS)}
@@ -25,7 +25,7 @@ def recognise(fields: Fields) -> Format:
 def other_references(record: Record) -> str:
     """Return in words which fields may hold the reference of a response that has neither one nor a verdict."""
     fields = record.copy(without=("tokur",)).fields
-    is_unlabelled = has("question", "response", but=("reference", "prompt", "messages"))(fields)
+    is_unlabelled = has("question", "response", but=("reference", "prompt", "messages", *LABELS))(fields)
     return other_fields("reference", fields) if is_unlabelled and recognise(fields) is rows.tokur else ""
 
 
