@@ -255,7 +255,7 @@ def reduce(logits: torch.Tensor, targets: list[int], counts: list[int], joint: b
     return {name: values.double().numpy() for name, values in got.items()}
 
 
-@pytest.mark.parametrize("vocabulary_size", [21, 507, 6001])
+@pytest.mark.parametrize("vocabulary_size", [21, 507, 100_003])
 @pytest.mark.parametrize("block_tokens", [1, 3, 1000])
 @pytest.mark.parametrize("joint", [False, True])
 def test_token_quantities_in_blocks_of_any_size_are_those_of_float64(vocabulary_size, block_tokens, joint, monkeypatch):
@@ -274,13 +274,13 @@ def test_token_quantities_in_blocks_of_any_size_are_those_of_float64(vocabulary_
         part = slice(first, first + size)
         expected = reference_quantities(log_p[0, part], list(log_p[1:, part]), targets[part], joint=joint)
         for name, values in expected.items():
-            assert got[name][part] == pytest.approx(values, abs=2e-5), name
+            assert got[name][part] == pytest.approx(values, abs=4e-6), name
 
 
 @pytest.mark.parametrize("draws", [0, 2])
 def test_token_quantities_margin_is_the_difference_of_the_two_largest_probabilities(draws):
     logits = 3 * torch.randn(1 + draws, 50, 300, generator=torch.Generator().manual_seed(1))
-    got = reduce(logits.clone(), [0] * 50, [50], on_demand={"margin"})["margin"]
+    got = reduce(logits, [0] * 50, [50], on_demand={"margin"})["margin"]
     largest = logits[0].double().softmax(-1).sort(-1, descending=True).values
     assert got == pytest.approx((largest[:, 0] - largest[:, 1]).numpy(), abs=1e-6)
 
@@ -290,7 +290,7 @@ def test_token_quantities_compare_draws_as_float64_does(draws):
     generator = torch.Generator().manual_seed(draws)
     logits = torch.randn(1 + draws, 60, 9, generator=generator)
     targets = torch.randint(9, (60,), generator=generator)
-    got = reduce(logits.clone(), targets.tolist(), [60], compare=True)
+    got = reduce(logits, targets.tolist(), [60], compare=True)
     base, *others = logits.double().log_softmax(-1).numpy()
     likeliest, places = base.argmax(-1), targets.numpy()
     expected = {
@@ -305,11 +305,12 @@ def test_token_quantities_compare_draws_as_float64_does(draws):
         assert got[name] == pytest.approx(np.mean(values, axis=0), abs=1e-6), name
 
 
-def test_token_quantities_leave_out_entries_of_probability_zero():
+@pytest.mark.parametrize("wanted", ["eu_kl", "eu_fisher"])
+def test_token_quantities_leave_out_entries_of_probability_zero(wanted):
     logits = torch.randn(3, 2, 40)
     padded = torch.cat([logits, torch.full((3, 2, 10), -torch.inf)], dim=-1)
-    got, expected = reduce(padded, [1, 2], [2]), reduce(logits, [1, 2], [2])
-    for name in ("logprob", "entropy", "tu", "au", "eu", "deepconf"):
+    got, expected = (reduce(some, [1, 2], [2], on_demand={wanted}) for some in (padded, logits))
+    for name in expected.keys() - {"self_certainty"}:
         assert got[name] == pytest.approx(expected[name], abs=1e-6), name
     assert np.isinf(got["self_certainty"]).all(), "the mean of log p over the vocabulary is −∞"
 
@@ -322,7 +323,7 @@ def test_token_quantities_joint_weights_know_nothing_of_earlier_responses(broken
     generator = torch.Generator().manual_seed(1)
     logits = torch.randn(3, 7, 40, generator=generator)
     logits[:, 1, 3] = broken  # of the second token, which is token 3
-    got = reduce(logits.clone(), [2, 3, 4, 5, 6, 7, 8], [3, 3, 1], joint=True)
+    got = reduce(logits, [2, 3, 4, 5, 6, 7, 8], [3, 3, 1], joint=True)
     assert np.isnan(got["eu"][2]), "no draw made the first response possible"
     log_p = logits.double().log_softmax(-1)
     for part in (slice(3, 6), slice(6, 7)):
@@ -370,10 +371,10 @@ def test_token_quantities_alternatives_are_the_likeliest_of_float64(vocabulary_s
     logits = 4 * torch.randn(4, 11, vocabulary_size, generator=generator)
     targets = torch.randint(vocabulary_size, (11,), generator=generator).tolist()
     options = {"joint": joint, "estimator": estimator}
-    got = reduce(logits.clone(), targets, [5, 6], alternatives=5, **options)
-    plain = reduce(logits.clone(), targets, [5, 6], **options)
+    got = reduce(logits, targets, [5, 6], alternatives=5, **options)
+    plain = reduce(logits, targets, [5, 6], **options)
     assert set(got) - set(plain) == set(quantities.ALTERNATIVES)
-    undrawn = reduce(logits[:1].clone(), targets, [11], alternatives=5)
+    undrawn = reduce(logits[:1], targets, [11], alternatives=5)
     assert undrawn.keys() >= {"likeliest", "likeliest_p"}
     assert not undrawn.keys() & {"likeliest_mean", "of_draws"}
     assert all(np.array_equal(values, got[name]) for name, values in plain.items())

@@ -120,7 +120,8 @@ def token_quantities(
                     quantities[name] = values.new_empty(total, *values.shape[1:])
                 quantities[name][place] = values
             first = place.stop
-        del block_logits, some, distributions  # else they would stand beside the next block's
+            del distributions  # else it would stand beside the next tokens'
+        del block_logits, some
     return {name: values.cpu() for name, values in quantities.items()}
 
 
@@ -159,10 +160,10 @@ class _JointWeights:
 
 
 class _Distributions:
-    """A block of n tokens' distributions: softmax in float32, with one exponential and no logarithm an entry.
+    """A block of n tokens' distributions in float32, with one exponential and no logarithm an entry.
 
     Args:
-        logits: (1 + M, n, V) in any dtype, of the mean weights, p_0, and M draws; overwritten where they are float32.
+        logits: (1 + M, n, V) in any dtype, of the mean weights, p_0, and M draws.
         targets: (n,) the tokens y.
         weights: of the draws; None for 1/M.
 
@@ -171,24 +172,35 @@ class _Distributions:
     """
 
     def __init__(self, logits: Tensor, targets: Tensor, weights: _JointWeights | None) -> None:
-        self._logits = logits.float()  # moved so that the largest of a distribution is 0, and then finite
-        self._logits -= self._logits.amax(-1, keepdim=True)
-        self._p = self._logits.softmax(-1)
-        self._total = -self._p.amax(-1).log()  # (1 + M, n) log Σ exp(logits): log p = logits − total
+        logits = logits.float()
+        self._logits = logits - logits.amax(-1, keepdim=True)
+        self._exp = self._logits.exp()
+        self._sum = self._exp.sum(-1)  # (1 + M, n): p = exp / sum, which no entry of the vocabulary is divided by
+        self._total = self._sum.log()  # log p = logits − total
         self._targets = targets
         self.chosen = self._logits.gather(-1, targets.expand(len(logits), -1)[..., None]).squeeze(-1) - self._total
-        self._weights = weights.next(self.chosen[1:]) if weights else None  # (M, n)
+        draws = self.chosen[1:]
+        self._weights = weights.next(draws) if weights else torch.ones_like(draws) / max(1, len(draws))  # (M, n)
 
     def _mean(self, values: Tensor) -> Tensor:
         """Return the mean over the draws of (M, n, …) values."""
-        return values.mean(0) if self._weights is None else torch.einsum("mn,mn...->n...", self._weights, values)
+        return torch.einsum("mn,mn...->n...", self._weights, values)
 
     def _p_of(self, places: Tensor) -> Tensor:
         """Return p, (1 + M, n, K), of K entries (n, K) of the vocabulary each."""
-        return self._p.gather(2, places.expand(len(self._p), -1, -1))
+        return self._exp.gather(2, places.expand(len(self._exp), -1, -1)) / self._sum[..., None]
+
+    def _finite(self) -> Tensor:
+        """Return the logits, of which from now on none is −∞: 0·log 0 is 0."""
+        return self._logits.clamp_(min=torch.finfo(torch.float32).min)
+
+    def _under_base(self, values: Tensor) -> Tensor:
+        """Return the means under p_0, (…, n), of (…, n, V) values."""
+        means: Tensor = torch.linalg.vecdot(self._exp[:1], values) / self._sum[:1]
+        return means
 
     def quantities(self, estimator: Estimator, on_demand: Collection[str]) -> dict[str, Tensor]:
-        """Return the quantities in the order of the records; afterwards all logits are finite."""
+        """Return the quantities in the order of the records."""
         logits, size = self._logits[0], self._logits.shape[-1]
         of_base = {
             "self_certainty": self._total[0] - logits.mean(-1) - math.log(size),
@@ -197,10 +209,8 @@ class _Distributions:
         if "margin" in on_demand:
             p = self._p_of(places_of_largest(logits, 2))[0]  # (n, 2)
             of_base["margin"] = p[:, 0] - p[:, 1]
-        self._logits.clamp_(min=torch.finfo(torch.float32).min)  # 0·log 0 is 0, also where a logit is −∞
-        # −Σ p·log p with the p that were rounded, whose sum is not quite 1, as the mixture's entropy is computed: what
-        # rounding does to both cancels in their difference
-        entropies = (self._total * self._p.sum(-1) - torch.linalg.vecdot(self._p, self._logits)).clamp(min=0)
+        # 0·log 0 is 0, also where a logit is −∞; what is no number in the model's logits is in the total, too
+        entropies = (self._total - (self._exp * self._logits).nansum(-1) / self._sum).clamp(min=0)
         found = {"logprob": self.chosen[0].clone(), "entropy": entropies[0]}
         if len(entropies) > 1:
             au = self._mean(entropies[1:])
@@ -217,22 +227,22 @@ class _Distributions:
 
     def _mixture_entropy(self) -> Tensor:
         """Return H[Σ_m w_m p_m], (n,)."""
-        mixture = self._mean(self._p[1:])
+        mixture = torch.einsum("mn,mnv->nv", self._weights / self._sum[1:], self._exp[1:])
         entropy: Tensor = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
         return entropy
 
     def _divergences(self) -> Tensor:
         """Return KL(p_0 ‖ p_m), (M, n)."""
-        across = self._total - torch.linalg.vecdot(self._p[:1], self._logits)  # cross entropies of p_0 and p_m
+        across = self._total - self._under_base(self._finite())  # cross entropies of p_0 and p_m
         beyond: Tensor = across[1:] - across[0]
         return beyond.clamp(min=0)
 
     def _fisher_terms(self) -> Tensor:
         """Return δz_mᵀ F δz_m / 2, (M, n): half the variance under p_0 of the logits' changes."""
-        changes = self._logits[1:] - self._logits[:1]
-        mean = torch.linalg.vecdot(self._p[:1], changes)
-        norms: Tensor = torch.linalg.vecdot(self._p[:1], changes.square_()) - mean.square()
-        return norms.clamp(min=0) / 2
+        logits = self._finite()
+        changes = logits[1:] - logits[:1]
+        mean = self._under_base(changes)
+        return (self._under_base(changes.square_()) - mean.square()).clamp(min=0) / 2
 
     def comparisons(self) -> dict[str, Tensor]:
         """Compare the draws with the mean weights; after ``quantities``."""
@@ -263,8 +273,9 @@ def places_of_largest(values: Tensor, count: int) -> Tensor:
     grouped = values.shape[1] // _GROUP * _GROUP
     if grouped < 4 * count * _GROUP:
         return values.topk(count).indices
-    every = torch.arange(values.shape[1], device=values.device)
+    begin = torch.arange(_GROUP, device=values.device)
+    rest = torch.arange(grouped, values.shape[1], device=values.device)
     best = values[:, :grouped].unflatten(-1, (-1, _GROUP)).amax(-1).topk(count, sorted=False).indices  # (n, count)
-    within = (best[..., None] * _GROUP + every[:_GROUP]).flatten(1)
-    places = torch.cat([within, every[grouped:].expand(len(values), -1)], dim=-1)
+    within = (best[..., None] * _GROUP + begin).flatten(1)
+    places = torch.cat([within, rest.expand(len(values), -1)], dim=-1)
     return places.gather(1, values.gather(1, places).topk(count).indices)
