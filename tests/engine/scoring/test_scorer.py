@@ -259,7 +259,7 @@ def reduce(logits: torch.Tensor, targets: list[int], counts: list[int], joint: b
 @pytest.mark.parametrize("block_tokens", [1, 3, 1000])
 @pytest.mark.parametrize("joint", [False, True])
 def test_token_quantities_in_blocks_of_any_size_are_those_of_float64(vocabulary_size, block_tokens, joint, monkeypatch):
-    monkeypatch.setattr(quantities, "_FIRST_BLOCK", min(4, block_tokens))
+    monkeypatch.setattr(quantities, "_ROWS", 4 * min(2, block_tokens))
     monkeypatch.setitem(quantities._BLOCK_BYTES, "cpu", 4 * 4 * vocabulary_size * block_tokens)
     monkeypatch.setitem(quantities._REDUCED_BYTES, "cpu", 4 * 4 * vocabulary_size * min(2, block_tokens))
     generator = torch.Generator().manual_seed(vocabulary_size)
@@ -318,7 +318,7 @@ def test_token_quantities_leave_out_entries_of_probability_zero(wanted):
 @pytest.mark.parametrize("block_tokens", [1, 2, 1000])
 @pytest.mark.parametrize("broken", [torch.nan, -torch.inf])
 def test_token_quantities_joint_weights_know_nothing_of_earlier_responses(broken, block_tokens, monkeypatch):
-    monkeypatch.setattr(quantities, "_FIRST_BLOCK", min(4, block_tokens))
+    monkeypatch.setattr(quantities, "_ROWS", 3 * block_tokens)
     monkeypatch.setitem(quantities._BLOCK_BYTES, "cpu", 3 * 4 * 40 * block_tokens)
     generator = torch.Generator().manual_seed(1)
     logits = torch.randn(3, 7, 40, generator=generator)

@@ -21,7 +21,6 @@ TOP_K = 20  # candidates in DeepConf's token confidence (Fu et al. 2025)
 _BLOCK_BYTES = {"cpu": 24 << 20}
 _REDUCED_BYTES = {"cpu": 5 << 19}
 _ACCELERATOR_BYTES = 1 << 28
-_FIRST_BLOCK = 4  # tokens, before the vocabulary's size is known
 _ROWS = 96  # of a product with the head, or more: with few, reading the head takes longer than multiplying
 
 Estimator = Literal["paper", "kl", "fisher"]
@@ -101,7 +100,7 @@ def token_quantities(
     weights = None if before is None else _JointWeights(before, counts)
     # Filled in place: small results that stay between the blocks would keep the allocator from using their places again
     quantities: dict[str, Tensor] = {}
-    first, block = 0, _FIRST_BLOCK
+    first, block = 0, max(1, _ROWS // num_rows)  # before the vocabulary's size is known
     while first < total:
         block_logits = logits(hidden[:, first : first + block].flatten(0, 1)[None])[0].unflatten(0, (num_rows, -1))
         block, reduced = _block_sizes(block_logits)
