@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 _LIKE = 0.9
 """Rows of a batch are at least this fraction of the longest, unless their padding costs less than another pass."""
-_PASS = 32
+_PASS = 12
 _CUDA_PASS = 2048
 """Positions that cost what a pass costs in any case: with CUDA those of all rows, computed while the thousands of
 kernels of a pass are started, which takes an H100 70 ms for 30 layers with draws."""

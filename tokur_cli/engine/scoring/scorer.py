@@ -25,6 +25,7 @@ from tokur_cli.records.errors import TokurError
 SamplingMode = Literal["stepwise", "shared", "joint"]
 Quantities = dict[str, npt.NDArray[Any]]
 
+_SHARING = 20  # positions that it costs to give rows the keys of what they begin with, and masks
 PLAIN_LAYERS = {"DynamicLayer", "DummyLayer"}
 """transformers' layers of keys and values; by name, since the second, which keeps nothing, is not in older versions."""
 
@@ -78,7 +79,7 @@ class Scorer:
             each weighted by the probability it gave to the response so far).
         batch_tokens: positions in a batch, all 1 + M rows counted; halved for good when memory does not suffice.
         min_saving: positions that are computed once for several responses, if there are so many that this saves; None
-            for those that a pass costs.
+            for those that the pass and its keys cost.
         options: ``estimator``, ``on_demand``, ``compare`` and ``alternatives`` of ``token_quantities``.
     """
 
@@ -101,7 +102,7 @@ class Scorer:
         self._tree = PrefixTree(model, self.forward)
         self._longest_shared = rescaled_beyond(model)
         of_pass = pass_positions(self.device.type, self.num_rows)
-        self.min_saving = of_pass if min_saving is None else min_saving
+        self.min_saving = of_pass + _SHARING if min_saving is None else min_saving
         self._batches = HalvingBatches(batch_tokens // self.num_rows, of_pass, self._tree.clear, self._longest_shared)
 
     @cached_property
