@@ -227,8 +227,7 @@ class _Distributions:
     def _mixture_entropy(self) -> Tensor:
         """Return H[Σ_m w_m p_m], (n,)."""
         mixture = torch.einsum("mn,mnv->nv", self._weights / self._sum[1:], self._exp[1:])
-        entropy: Tensor = -torch.linalg.vecdot(mixture, mixture.clamp(min=torch.finfo(torch.float32).tiny).log_())
-        return entropy
+        return -mixture.log().mul_(mixture).nansum(-1)
 
     def _divergences(self) -> Tensor:
         """Return KL(p_0 ‖ p_m), (M, n)."""
