@@ -294,6 +294,7 @@ def test_token_quantities_compare_draws_as_float64_does(draws):
     base, *others = logits.double().log_softmax(-1).numpy()
     likeliest, places = base.argmax(-1), targets.numpy()
     expected = {
+        "au": [-np.sum(np.exp(other) * other, -1) for other in others],
         "kl": [np.sum(np.exp(base) * (base - other), -1) for other in others],
         "top1_agreement": [other.argmax(-1) == likeliest for other in others],
         "accuracy": [other.argmax(-1) == places for other in others],
