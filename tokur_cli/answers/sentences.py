@@ -62,7 +62,7 @@ _LEADING_CHOICE = re.compile(
 _LEADING_MARKS = re.compile(r"\A(?:\n\s*[-–•·]\s+|[\s:*#_\"'>]|\\\"|,(?=\s)|\.{2,})*")
 _LETTERS = re.compile(r"\(?[A-J]\)?(?:\s*(?:,|&|,?\s*\band\b)\s*\(?[A-J]\)?(?![A-Za-z]))+")
 _PROSE = re.compile(
-    rf"(?<![\\{LETTER}\d])(?:(?!(?:sin|cos|tan|log|exp|mod|and|pmod)\b)[{LETTER}]{{3,}}"
+    rf"(?<![\\{LETTER}\d])(?:(?!(?:sin|cos|tan|log|exp|mod|and|pmod|sqrt)\b)[{LETTER}]{{3,}}"
     r"|(?i:so|is|it|we|he|in|of|to|at|by|on|as|be|if|an|my|no|up)\b)|[\u3040-\ud7ff]|[\u0400-\u1fff]{2}"
 )
 _BEFORE_OTHERS = (
@@ -94,8 +94,11 @@ _MORE_BEHIND = re.compile(  # behind a number that is not all: the 10 of "10-12"
     r"\s?(?:[-–—~]|から|至|到|或|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)|,? (?:and )?\d+ ?(?:min|sec|cent|inch|[ms]\b)"
     r"|(?i:\s(?:to|bis|a|à|до|or|oder|o|ou|или|of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
     r"|choose|mod|plus|minus|divided by|multiplied by|to the power of)(?:\s+the)?)\s+[-+]?[$€£¥]?(?:\d|\\frac)"
+    r"|\s?[*·×]\s?(?:π|√|\\?(?:pi|sqrt)|[A-Za-z]\b)"
 )
-_BOUND_BEFORE = re.compile(r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z")
+_BOUND_BEFORE = re.compile(  # before a number that is not all: a bound, a root, a function of it
+    r"(?:[≠<>≤≥√]|!=|\\(?:ne|le|ge|lt|gt|[nlg]eq)|\b(?:(?:sqrt|log|ln|sin|cos|tan)[({]*|(?:root|half) of|twice))\s*\Z"
+)
 
 # "7 boxes * 9 cookies / box = " in front of what a calculation comes to: amounts, each with a link to the next.
 _TERM = re.compile(

@@ -71,17 +71,17 @@ class EvaluationOptions:
         Excludes("--level=step", "--level=question", "--group-by"),
     ] = None
     difficulty_from: Annotated[
-        str | None, Reads(), Option(metavar="FILE", help="With --difficulty: another model's samples, by their ids.")
+        str | None, Reads(), Needs("--difficulty"), Option(metavar="FILE", help="Samples of another model, by ids.")
     ] = None
     scaling: Annotated[
         str | None,
         Option(metavar="N,N,…", help="Maj@N, WBoN and Pass@N: accuracy of votes among N of each question's responses."),
         Excludes("--level=step", "--level=question", "--fit"),
     ] = None
-    repeats: Annotated[int, Option(min=1, metavar="N", help="With --scaling: draws for each N.")] = 10
-    keep: Annotated[str, Option(metavar="SHARE[,N]", help="With --scaling: as in tokur select.")] = KEEP
+    repeats: Annotated[int, Needs("--scaling"), Option(min=1, metavar="N", help="Draws for each N of --scaling.")] = 10
+    keep: Annotated[str, Needs("--scaling"), Option(metavar="SHARE[,N]", help="As in select, of --scaling.")] = KEEP
     stop_at: Annotated[
-        str | None, Option(metavar="P,P,…", help="With --scaling: what tokur generate --stop-at would lose, and save.")
+        str | None, Needs("--scaling"), Option(metavar="P,P,…", help="What generate --stop-at would lose, and save.")
     ] = None
     seed: Annotated[int, Option(min=0, metavar="N", help="Seed of resamples and draws.")] = 0
 
