@@ -28,13 +28,13 @@ def real():
     return [json.loads(line) for line in SCORED.read_text(encoding="utf-8").splitlines()]
 
 
-def test_heatmap_the_scale_is_that_of_the_whole_input_whatever_is_shown(run_tokur):
+@pytest.mark.parametrize("columns", ["80", "0"])
+def test_heatmap_the_scale_is_that_of_the_whole_input_whatever_is_shown(run_tokur, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
     everything = np.concatenate([record["tokur"]["tokens"]["eu"] for record in real()])
     end = np.quantile(everything, 0.99, method="lower")
-    legends = []
-    for choice in ([], ["--id", "word-004"], ["--only", "correct"], ["--limit", 1, "--by", "EU"], ["--compare"]):
-        _, out, _ = run_tokur("heatmap", SCORED, *choice)
-        legends.append(out.split("── ")[0].split("Lena has 8 books and")[0])
+    choices = [], ["--id", "word-004"], ["--only", "correct"], ["--limit", 1, "--by", "EU"], ["--compare"]
+    legends = [re.split("── |Lena has 8 books", run_tokur("heatmap", SCORED, *choice)[1])[0] for choice in choices]
     assert len(set(legends)) == 1
     assert f"of {len(everything)} tokens" in " ".join(legends[0].split())
     assert float(re.search(r"([\d.]+) uncertain", legends[0])[1]) == pytest.approx(end, rel=0.006)

@@ -77,7 +77,7 @@ def test_perturb_a_sweep_equals_brute_force_in_float64(run_tokur, tiny_folder, r
 
 def test_perturb_calibration_is_within_its_tolerance_and_score_reads_it(run_tokur, tiny_folder, responses, tmp_path):
     folder = tmp_path / "calibrated"
-    options = ("-m", tiny_folder, "--calibrate", 0.02, responses, "-o", folder)
+    options = ("-m", tiny_folder, "--calibrate", "2E-2", responses, "-o", folder)
     code, out, err = run_tokur("perturb", *options)
     assert code == 0, err
     rows = parsed(out)

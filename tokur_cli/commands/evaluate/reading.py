@@ -183,12 +183,15 @@ class _RunsOfFile:
         if len(seeds := [str(seed) for seed, run in self._found.items() if run.label]) > 1:
             yield f"{name} was scored under the seeds {', '.join(seeds)}: each is a run of its own"
         yield from dict.fromkeys(filter(None, (run.questions.merged() for run in self._found.values())))
+        for run in self._found.values():
+            of_responses = dict(zip(run.response, zip(run.question, run.sample, strict=True), strict=True))
+            numbered = [pair for pair in of_responses.values() if pair[1]]  # 0 where no number is written, too
+            if again := len(numbered) - len(set(numbered)):
+                yield f"records of {name} whose question and sample came before count again: {again:,}"
         for setting, values in self._made.items():
             if len(values) > 1 and self._wanted.group_by is None:
-                yield (
-                    f"{name} has scores with {setting} {', '.join(values)}, evaluated together: "
-                    f"--group-by tokur.run.{setting} parts them"
-                )
+                parts = f"--group-by tokur.run.{setting} parts them"
+                yield f"{name} has scores with {setting} {', '.join(values)}, evaluated together: {parts}"
 
 
 def read_runs(
@@ -244,6 +247,7 @@ def read_runs(
                 if labelled.outcome == Outcome.NO_ANSWER:
                     counts["no answer"] += 1
                     unread = unread or f"{record.source}:{record.line}"
+                counts["withheld"] += record.tokur.get("withheld") not in (None, False)
                 counts["unmarked"] += labelled.correct is False and labelled.is_unmarked
                 if writer is not None:
                     writer.write(graded(labelled).encode())
@@ -262,8 +266,9 @@ def read_runs(
 def _notes_on_records(counts: Counter[str], unread: str) -> Iterator[str]:
     if count := counts["no answer"]:
         have = "1 response has" if count == 1 else f"{count:,} responses have"
-        how = f"--answer REGEX reads them your way; the first: {unread}"
-        yield f"{have} no answer that could be read: incorrect; {how}"
+        yield f"{have} no answer that could be read: incorrect; --answer REGEX reads them your way; the first: {unread}"
+    if counts["withheld"]:
+        yield f"{counts['withheld']:,} withheld answers are evaluated as if they were given"
     if counts["unmarked"]:
         yield told_unmarked(counts["unmarked"]) + ': label them by a field "correct" if that is not meant'
     if counts["without spans"]:
@@ -303,10 +308,7 @@ def group_names(runs: Iterable[Columns], path: str) -> list[str]:
     if not found:
         raise TokurError(f"--group-by {path}: no record has this field")
     if len(found) > MOST_GROUP_VALUES:
-        raise TokurError(
-            f"--group-by {path}: has {len(found):,} values, more than {MOST_GROUP_VALUES}: name a field that has few"
-        )
-
+        raise TokurError(f"--group-by {path}: has {len(found):,} values, more than {MOST_GROUP_VALUES}: name another")
     return sorted(found, key=_group_order)
 
 

@@ -30,7 +30,7 @@ from tokur_cli.records.streams import STDIN, display_name
 from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.views.heatmap.html import write_html
 from tokur_cli.views.heatmap.scale import Scale, ScaleBuilder
-from tokur_cli.views.heatmap.style import TerminalStyle
+from tokur_cli.views.heatmap.style import NARROWEST, TerminalStyle
 from tokur_cli.views.heatmap.svg import svg_figure
 from tokur_cli.views.heatmap.terminal import compare_view, legend, response_view
 
@@ -153,11 +153,9 @@ def _write_page(path: str, gallery: Gallery, scales: Sequence[Scale], source: st
 
 def _write_figure(path: str, gallery: Gallery, scales: Sequence[Scale], picture: PictureOptions) -> None:
     if (count := len(gallery.responses())) > FIGURE_RESPONSES:
-        raise TokurError(
-            f"--svg: {count:,} responses are too many for one figure (at most {FIGURE_RESPONSES}): choose with --id, "
-            "--sample or --limit"
-        )
-    width = int(os.environ.get("COLUMNS") or (FIGURE_COLUMNS_BESIDE if gallery.choice.compare else FIGURE_COLUMNS))
+        how = "choose with --id, --sample or --limit"
+        raise TokurError(f"--svg: {count:,} responses are too many for one figure (at most {FIGURE_RESPONSES}): {how}")
+    width = FIGURE_COLUMNS_BESIDE if gallery.choice.compare else FIGURE_COLUMNS
     theme = "light" if picture.theme == "auto" else picture.theme
     style = TerminalStyle(width, theme=theme, detail=picture.detail, by=gallery.choice.by)
     figure = svg_figure(list(_drawn(gallery, scales, style)), width=width, theme=theme)
@@ -201,6 +199,7 @@ def _picture_console() -> Iterator[Console]:
     """
     with writing_whole(STDIN) as file:
         console = _Console(file=file, legacy_windows=False, markup=False, emoji=False, highlight=False)
+        console.width = max(console.width, NARROWEST)
         if sys.stdout.isatty() and os.environ.get("PAGER") != "":
             # less: end at once if it fits on the screen, let colours through, leave the text on the screen
             os.environ.setdefault("LESS", "FRX")

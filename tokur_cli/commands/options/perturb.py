@@ -28,7 +28,7 @@ class PerturbOptions:
     ] = None
     calibrate: Annotated[
         float | None,
-        Alone(f"{MOST_KL:g}", r"[\d.]+(e-?\d+)?"),
+        Alone(f"{MOST_KL:g}", r"\d*\.?\d+([eE][-+]?\d+)?"),
         Option(
             min=1e-9,
             metavar="[TOLERANCE]",

@@ -59,7 +59,7 @@ class PosteriorOptions:
     panel: ClassVar[str] = "Posterior"
 
     folder: Annotated[str | None, Reads(), Option("--posterior", metavar="DIR", help="What perturb wrote.")] = None
-    draws: Annotated[int, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, draws from the posterior.")] = 2
+    draws: Annotated[int, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, draws; of 1 the paper's eu is 0.")] = 2
     rank: Annotated[int, Option(min=1, metavar="N", help="r', rank of the noise.")] = PosteriorSettings.rank
     sigma: Annotated[str, Option(metavar="NUMBER|auto", help=SIGMA_HELP), Excludes("--posterior")] = AUTO
     targets: Annotated[str, Option(metavar="NAMES", help="Projections, by end or glob.")] = PosteriorSettings.targets

@@ -69,13 +69,11 @@ class PromptForm:
         contents = {
             "template_digest": self._jinja if options.template != "math" else None,
             "few_shot_digest": self._examples or None,
-            "chat_template_digest": None if options.template == "raw" else tokenizer.tokenizer.chat_template or None,
+            "chat_template_digest": tokenizer.tokenizer.chat_template or None,  # of messages, with raw, too
         }
         digests = {name: content_digest(content) for name, content in contents.items() if content is not None}
-        date = None if options.template == "raw" else tokenizer.chat.date
-        dated = {} if date is None else {"date": date.date().isoformat()}
-        own = {name: getattr(options, name) for name in ("template", "system", "few_shot")}
-        return {**own, **dated, **digests}
+        dated = {} if (date := tokenizer.chat.date) is None else {"date": date.date().isoformat()}
+        return {name: getattr(options, name) for name in ("template", "system", "few_shot")} | dated | digests
 
     def apply(self, record: Record, tokenizer: ResponseTokenizer) -> tuple[str | Sequence[int], bool]:
         """Return (prompt as text or exact ids, whether the tokenizer's special tokens belong before it)."""
@@ -126,7 +124,7 @@ class PromptForm:
             yield WORD_FOR_WORD
         if prompt.messages is None:
             return
-        if self._jinja is not None or self._examples:
+        if self.options.template != "chat" or self._examples:
             yield "messages are a whole prompt: --template and --few-shot do not change them"
         if prompt.tools is None and any("tool_calls" in turn for turn in prompt.messages):
             yield "some prompts have calls of tools, but the records do not define them: they are left out"
