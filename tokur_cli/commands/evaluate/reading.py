@@ -268,7 +268,7 @@ def _notes_on_records(counts: Counter[str], unread: str) -> Iterator[str]:
         have = "1 response has" if count == 1 else f"{count:,} responses have"
         yield f"{have} no answer that could be read: incorrect; --answer REGEX reads them your way; the first: {unread}"
     if counts["withheld"]:
-        yield f"{counts['withheld']:,} withheld answers are evaluated as if they were given"
+        yield f"withheld answers count as if they were given: {counts['withheld']:,}"
     if counts["unmarked"]:
         yield told_unmarked(counts["unmarked"]) + ': label them by a field "correct" if that is not meant'
     if counts["without spans"]:

@@ -69,7 +69,7 @@ class PromptForm:
         contents = {
             "template_digest": self._jinja if options.template != "math" else None,
             "few_shot_digest": self._examples or None,
-            "chat_template_digest": tokenizer.tokenizer.chat_template or None,  # of messages, with raw, too
+            "chat_template_digest": tokenizer.tokenizer.chat_template or None,  # of messages with raw, too
         }
         digests = {name: content_digest(content) for name, content in contents.items() if content is not None}
         dated = {} if (date := tokenizer.chat.date) is None else {"date": date.date().isoformat()}

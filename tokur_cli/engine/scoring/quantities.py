@@ -174,7 +174,7 @@ class _Distributions:
         logits = logits.float()
         self._logits = logits - logits.amax(-1, keepdim=True)
         self._exp = self._logits.exp()
-        self._sum = self._exp.sum(-1)  # (1 + M, n): p = exp / sum, which no entry of the vocabulary is divided by
+        self._sum = self._exp.sum(-1)  # (1 + M, n): p is exp / sum, divided where few numbers are left
         self._total = self._sum.log()  # log p = logits − total
         self._targets = targets
         self.chosen = self._logits.gather(-1, targets.expand(len(logits), -1)[..., None]).squeeze(-1) - self._total
@@ -208,7 +208,7 @@ class _Distributions:
         if "margin" in on_demand:
             p = self._p_of(places_of_largest(logits, 2))[0]  # (n, 2)
             of_base["margin"] = p[:, 0] - p[:, 1]
-        # 0·log 0 is 0, also where a logit is −∞; what is no number in the model's logits is in the total, too
+        # 0·log 0 is 0, also where a logit is −∞; a NaN of the model's own is in the total, too
         entropies = (self._total - (self._exp * self._logits).nansum(-1) / self._sum).clamp(min=0)
         found = {"logprob": self.chosen[0].clone(), "entropy": entropies[0]}
         if len(entropies) > 1:
