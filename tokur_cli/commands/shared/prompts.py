@@ -11,6 +11,7 @@ from tokur_cli.commands.options.model import PromptOptions
 from tokur_cli.commands.shared.digests import content_digest
 from tokur_cli.engine.text.templates import compile_template
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
+from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import Prompt
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import Record
@@ -143,7 +144,7 @@ class PromptForm:
         messages: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]] | None = None,
     ) -> str:
-        system = self.options.system
+        system = find_value(record.fields, "system_prompt", str) or self.options.system
         if system is not None and not (messages and messages[0]["role"] in ("system", "developer")):
             messages = [{"role": "system", "content": system}, *messages]
         try:
