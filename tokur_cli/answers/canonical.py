@@ -68,7 +68,7 @@ _SPELLINGS = (
     (re.compile(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
     (re.compile(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
     (re.compile(r"\s+(?=\})"), ""),
-    (re.compile(r"(?<![A-Za-z\\])[Pp]i(?![A-Za-z])"), r"\\pi"),
+    (re.compile(rf"(?:(?<=[-\d*/+^=({{,])|(?<=[-\d*/+=,]\s)|\A(?![Pp]i\s+[{LETTER}]))[Pp]i(?![{LETTER}])"), r"\\pi"),
     (re.compile(r",\s*(?:and|or)(?![A-Za-z])\s*"), ", "),
     (re.compile(r"\{,\}(?=\d{3}(?!\d))"), ","),
     (re.compile(r"(?<=\d)\{,\}(?=\d)"), "."),

@@ -94,11 +94,10 @@ _MORE_BEHIND = re.compile(  # behind a number that is not all: the 10 of "10-12"
     r"\s?(?:[-–—~]|から|至|到|或|또는|か|이나)\s?(?=\d)|\s?(?:±|\\pm)|,? (?:and )?\d+ ?(?:min|sec|cent|inch|[ms]\b)"
     r"|(?i:\s(?:to|bis|a|à|до|or|oder|o|ou|или|of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
     r"|choose|mod|plus|minus|divided by|multiplied by|to the power of)(?:\s+the)?)\s+[-+]?[$€£¥]?(?:\d|\\frac)"
-    r"|\s?[*·×]\s?(?:π|√|\\?(?:pi|sqrt)|[A-Za-z]\b)"
 )
-_BOUND_BEFORE = re.compile(  # before a number that is not all: a bound, a root, a function of it
-    r"(?:[≠<>≤≥√]|!=|\\(?:ne|le|ge|lt|gt|[nlg]eq)|\b(?:(?:sqrt|log|ln|sin|cos|tan)[({]*|(?:root|half) of|twice))\s*\Z"
-)
+_FACTOR_BEHIND = re.compile(r"\s?[*·×]\s?(?:π|√|\\?(?:pi|sqrt)|[A-Za-z]\b)")  # 25 of "25*π"
+_BOUND_BEFORE = re.compile(r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z")
+_FUNCTION_BEFORE = re.compile(r"(?i)(?:√|\b(?:(?:sqrt|log|ln|sin|cos|tan)[({]*|(?:root|half) of|twice))\s*\Z")
 
 # "7 boxes * 9 cookies / box = " in front of what a calculation comes to: amounts, each with a link to the next.
 _TERM = re.compile(
@@ -244,10 +243,10 @@ def _concluded(sentence: str, worked: str, language: Language, *, is_marked: boo
         is_marked: whether a marker announces that it states the answer.
     """
     main = main_clause(sentence, language)
-    found = _readings(main)
+    found = [one for one in _readings(main) if not _FUNCTION_BEFORE.search(main[: one.start])]
     if result := _last_result(main):
         return _of_calculation(main, found, result)
-    if not found or language.is_unsure(main):
+    if not found or language.is_unsure(main) or _FACTOR_BEHIND.match(main, found[-1].end):
         return None
     worth = _worked_out(worked)
     whole = [one for one in found if not (_MORE_BEHIND.match(main, one.end) or _BOUND_BEFORE.search(main[: one.start]))]

@@ -28,7 +28,7 @@ from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.metrics.ranking import Floats
 from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.mapping import value_at
+from tokur_cli.records.mapping import find_value
 from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.question import Questions
@@ -184,9 +184,10 @@ class _RunsOfFile:
             yield f"{name} was scored under the seeds {', '.join(seeds)}: each is a run of its own"
         yield from dict.fromkeys(filter(None, (run.questions.merged() for run in self._found.values())))
         for run in self._found.values():
-            of_responses = dict(zip(run.response, zip(run.question, run.sample, strict=True), strict=True))
-            numbered = [pair for pair in of_responses.values() if pair[1]]  # 0 where no number is written, too
-            if again := len(numbered) - len(set(numbered)):
+            first = np.unique(run.response, return_index=True)[1]  # of each response's spans
+            samples = np.array(run.sample)[first]
+            numbered = (np.array(run.question)[first] * 2**32 + samples)[samples > 0]  # 0 where none is written, too
+            if again := len(numbered) - len(np.unique(numbered)):
                 yield f"records of {name} whose question and sample came before count again: {again:,}"
         for setting, values in self._made.items():
             if len(values) > 1 and self._wanted.group_by is None:
@@ -291,10 +292,7 @@ def scores_of(record: Record, note: Callable[[str], None]) -> dict[str, float]:
 
 def group_of(record: Record, path: str) -> str | None:
     """Return the record's group: the value of a field, dots reaching inward; None where it is missing or null."""
-    try:
-        value = value_at(record.fields, path)
-    except LookupError:
-        return None
+    value = find_value(record.fields, path)
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, (list, Mapping)):
