@@ -20,18 +20,16 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, LinearAttentionLayer
 from transformers.cache_utils import LinearAttentionAndFullAttentionLayer as StateAndKeysLayer
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from tokur_cli.engine.forward.attention import quick_attention
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, logits_from
 from tokur_cli.engine.forward.hooks import perturbed
 from tokur_cli.engine.forward.prefix_tree import Ids, agreement
@@ -312,7 +310,7 @@ class KVCache:
         tokens = torch.tensor(ids, device=self.device)[:, None].repeat(self.num_weights, 1)
         is_stepwise = self._scorer.sampling == "stepwise"
         decoding_steps = torch.tensor(steps, device=self.device)[:, None] if is_stepwise else None
-        with perturbed(self._scorer.draws, decoding_steps), _batched_attention():
+        with perturbed(self._scorer.draws, decoding_steps), quick_attention():
             argument = cache_argument(self.model, self._cache)
             outputs = self.model(input_ids=tokens, use_cache=True, **where, **argument)
         self._lengths = [length + 1 for length in self._lengths]
@@ -335,31 +333,3 @@ def _states(layers: Iterable[Any]) -> Iterator[tuple[dict[int, Tensor], int]]:
         for name in ("conv_states", "recurrent_states"):
             states = getattr(layer, name, {})
             yield from [(states, key) for key, state in states.items() if state is not None]
-
-
-@contextmanager
-def _batched_attention() -> Iterator[None]:
-    """Have models whose attention is PyTorch's attend by batched products within the context, where they can.
-
-    On a CPU, PyTorch's own kernel has a small product for each row.
-    """
-    ALL_ATTENTION_FUNCTIONS["sdpa"] = _attend
-    try:
-        yield
-    finally:
-        del ALL_ATTENTION_FUNCTIONS["sdpa"]  # the one for all instances holds again
-
-
-def _attend(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **more: Any
-) -> tuple[Tensor, None]:
-    """Return what queries (R, heads, 1, d) read of keys and values (R, kv_heads, L, d): (R, 1, heads, d), and None."""
-    is_step = query.shape[2] == 1 and query.device.type == "cpu"
-    has_more = any(more.get(name) is not None for name in ("softcap", "position_bias"))  # as only some families have
-    scaling = more.get("scaling")
-    if not is_step or has_more or scaling is None or attention_mask is None or attention_mask.dtype != torch.bool:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **more)
-    group = query.unflatten(1, (key.shape[1], -1)).squeeze(3)  # of heads that share keys: (R, kv_heads, group, d)
-    scores = (group * scaling) @ key.mT
-    scores.masked_fill_(~attention_mask, float("-inf"))
-    return (scores.softmax(-1) @ value).flatten(1, 2)[:, None], None

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import Cache, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
+from tokur_cli.engine.forward.attention import quick_attention
 from tokur_cli.engine.forward.batching import HalvingBatches, pad, pass_positions
 from tokur_cli.engine.forward.body import cache_argument, empty_cache, input_device, logits_from, parts_of, run_body
 from tokur_cli.engine.forward.hooks import Draws, perturbed
@@ -214,7 +215,7 @@ class Scorer:
         rows = pad(identities, self.device)
         ids, steps = (rows >> 32).repeat(self.num_rows, 1), rows % 2**32 - 1
         options = {} if cache is None else cache_argument(self.model, cache)
-        with perturbed(self.draws, steps if self.sampling == "stepwise" else None):
+        with perturbed(self.draws, steps if self.sampling == "stepwise" else None), quick_attention():
             return run_body(self.model, input_ids=ids, use_cache=cache is not None, **options)
 
     def quantities_of(

@@ -1,0 +1,26 @@
+"""Attention under a mask: literally, in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tokur_cli.engine.forward import attention
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("kv_heads", [1, 2, 6])
+def test_attend_gives_what_every_head_reads_of_the_columns_that_its_row_has(kv_heads, queries):
+    generator = torch.Generator().manual_seed(kv_heads)
+    query = torch.randn(3, 6, queries, 4, generator=generator, dtype=torch.float64)
+    key, value = torch.randn(2, 3, kv_heads, 5, 4, generator=generator, dtype=torch.float64)
+    mask = torch.arange(5) >= torch.tensor([[0], [1], [2]])
+    mask = mask[:, None, None] & torch.ones(queries, 5, dtype=torch.bool).tril(5 - queries)
+    got, _ = attention._attend(torch.nn.Module(), query, key, value, mask, scaling=0.3)
+    assert got.shape == (3, queries, 6, 4)
+    for row in range(3):
+        for head in range(6):
+            for place in range(queries):
+                seen, group = mask[row, 0, place], head // (6 // kv_heads)
+                weights = (key[row, group, seen] @ query[row, head, place] * 0.3).softmax(0)
+                torch.testing.assert_close(got[row, place, head], weights @ value[row, group, seen], rtol=0, atol=1e-12)

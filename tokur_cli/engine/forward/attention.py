@@ -1,0 +1,43 @@
+"""Attention on a CPU under a mask, where transformers copies the keys of heads that share them, in each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+
+@contextmanager
+def quick_attention() -> Iterator[None]:
+    """Have models whose attention is PyTorch's attend without those copies within the context, where they can."""
+    ALL_ATTENTION_FUNCTIONS["sdpa"] = _attend
+    try:
+        yield
+    finally:
+        del ALL_ATTENTION_FUNCTIONS["sdpa"]  # the one for all instances holds again
+
+
+def _attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **more: Any
+) -> tuple[Tensor, None]:
+    """Return what queries (R, heads, L, d) read of keys and values (R, kv_heads, K, d): (R, L, heads, d), and None."""
+    has_more = any(more.get(name) is not None for name in ("softcap", "position_bias"))  # as only some families have
+    scaling = more.get("scaling")
+    if query.device.type != "cpu" or has_more or scaling is None or attention_mask is None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **more)
+    if query.shape[2] > 1 or attention_mask.dtype != torch.bool:
+        read = functional.scaled_dot_product_attention(
+            query, key, value, attention_mask, scale=scaling, enable_gqa=True
+        )
+        return read.transpose(1, 2).contiguous(), None
+    # PyTorch's kernel has a small product for each row
+    group = query.unflatten(1, (key.shape[1], -1)).squeeze(3)  # of heads that share keys: (R, kv_heads, group, d)
+    scores = (group * scaling) @ key.mT
+    scores.masked_fill_(~attention_mask, float("-inf"))
+    return (scores.softmax(-1) @ value).flatten(1, 2)[:, None], None
