@@ -9,8 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.utils.import_utils import is_torch_greater_or_equal
+
+_SHARES_KEYS = is_torch_greater_or_equal("2.9")  # before, PyTorch has no quick kernel for that on a CPU
 
 
 @contextmanager
@@ -31,13 +34,14 @@ def _attend(
     scaling = more.get("scaling")
     if query.device.type != "cpu" or has_more or scaling is None or attention_mask is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **more)
-    if query.shape[2] > 1 or attention_mask.dtype != torch.bool:
-        read = functional.scaled_dot_product_attention(
-            query, key, value, attention_mask, scale=scaling, enable_gqa=True
-        )
-        return read.transpose(1, 2).contiguous(), None
-    # PyTorch's kernel has a small product for each row
-    group = query.unflatten(1, (key.shape[1], -1)).squeeze(3)  # of heads that share keys: (R, kv_heads, group, d)
-    scores = (group * scaling) @ key.mT
-    scores.masked_fill_(~attention_mask, float("-inf"))
-    return (scores.softmax(-1) @ value).flatten(1, 2)[:, None], None
+    if query.shape[2] == 1 and attention_mask.dtype == torch.bool:  # PyTorch's kernel has a small product for each row
+        group = query.unflatten(1, (key.shape[1], -1)).squeeze(3)  # of heads that share keys: (R, kv_heads, group, d)
+        scores = (group * scaling) @ key.mT
+        scores.masked_fill_(~attention_mask, float("-inf"))
+        return (scores.softmax(-1) @ value).flatten(1, 2)[:, None], None
+    if not _SHARES_KEYS:
+        key, value = (repeat_kv(shared, query.shape[1] // shared.shape[1]) for shared in (key, value))
+    read = functional.scaled_dot_product_attention(
+        query, key, value, attention_mask, scale=scaling, enable_gqa=_SHARES_KEYS
+    )
+    return read.transpose(1, 2).contiguous(), None
