@@ -17,7 +17,8 @@ from tokur_cli.answers.numbers import DIGITS, LETTER, SYMBOLS, Amount, amounts, 
 from tokur_cli.answers.units import CURRENCY
 
 SENTENCE_END = re.compile(
-    r"(?:\.(?!\s[a-zа-я])|[!?]+(?!(?<=\d!)\s*[-+*/×·÷=]))(?=\s|$|[\"')\]](?:\s|$))"
+    r"(?:\.(?!\s[a-zа-я])|[!?]+(?!(?<=\d!)\s*(?:[-+*/×·÷=]|(?:ways|arrangements|permutations|order(?:ing)?s)\b)))"
+    r"(?=\s|$|[\"')\]](?:\s|$))"
     r"(?<!\b(?:Mr|Ms|Dr|St|Mt|Ft|Lt|No|no)\.)(?<!\b(?:Mrs|Gen|Sgt|Col)\.)(?<!\bapprox\.)|[!?](?=[^\W\d_])|\n"
 )
 """Where a sentence ends, in plain writing."""
@@ -95,7 +96,7 @@ _MORE_BEHIND = re.compile(  # behind a number that is not all: the 10 of "10-12"
     r"|(?i:\s(?:to|bis|a|à|до|or|oder|o|ou|или|of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
     r"|choose|mod|plus|minus|divided by|multiplied by|to the power of)(?:\s+the)?)\s+[-+]?[$€£¥]?(?:\d|\\frac)"
 )
-_FACTOR_BEHIND = re.compile(r"\s?[*·×]\s?(?:π|√|\\?(?:pi|sqrt)|[A-Za-z]\b)")  # 25 of "25*π"
+_FACTOR_BEHIND = re.compile(r"\s?[*·×]\s?(?:π|√|\\?(?:pi|sqrt)|[A-Za-z]\b)|!\s*[a-z]")  # 25 of "25*π"
 _BOUND_BEFORE = re.compile(r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z")
 _FUNCTION_BEFORE = re.compile(r"(?i)(?:√|\b(?:(?:sqrt|log|ln|sin|cos|tan)[({]*|(?:root|half) of|twice))\s*\Z")
 

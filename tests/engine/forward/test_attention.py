@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -18,9 +20,7 @@ def test_attend_gives_what_every_head_reads_of_the_columns_that_its_row_has(kv_h
     mask = mask[:, None, None] & torch.ones(queries, 5, dtype=torch.bool).tril(5 - queries)
     got, _ = attention._attend(torch.nn.Module(), query, key, value, mask, scaling=0.3)
     assert got.shape == (3, queries, 6, 4)
-    for row in range(3):
-        for head in range(6):
-            for place in range(queries):
-                seen, group = mask[row, 0, place], head // (6 // kv_heads)
-                weights = (key[row, group, seen] @ query[row, head, place] * 0.3).softmax(0)
-                torch.testing.assert_close(got[row, place, head], weights @ value[row, group, seen], rtol=0, atol=1e-12)
+    for row, head, place in itertools.product(range(3), range(6), range(queries)):
+        seen, group = mask[row, 0, place], head // (6 // kv_heads)
+        weights = (key[row, group, seen] @ query[row, head, place] * 0.3).softmax(0)
+        torch.testing.assert_close(got[row, place, head], weights @ value[row, group, seen], rtol=0, atol=1e-12)
