@@ -277,7 +277,7 @@ def test_windows_what_is_read_or_generated_is_scored_once_it_fills_a_batch(devic
 
         def map(self, tasks, lost):
             for task in tasks:
-                yield task, [(place, ScoredLine(b"", 1)) for place in range(len(task.window))]
+                yield [ScoredLine(b"", 1) for _ in task.window]
 
     stream = ScoreStream(Scoring(), ScoringOptions(), Progress("score"), InvalidRecords("score", skip=False))
     lines = stream.lines(items(), none_written)

@@ -23,8 +23,8 @@ SETTINGS = {"sigma": 0.1, "draws": 2, "targets": ["q", "k"]}
 RECORD = b'{"a":1}'
 
 
-def settings_of(tokur):
-    return tokur.get("run", {})
+def settings_of(record):
+    return record.computed("run")
 
 
 def compute(lines, path, *, resume=False, force=False, run=SETTINGS, bad=(), stop_after=None):

@@ -11,7 +11,7 @@ from typing import Any
 from tokur_cli import __version__
 from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Outcome
-from tokur_cli.answers.grading import UNLABELLED, Labelled, is_code
+from tokur_cli.answers.grading import UNLABELLED, Labelled, grade, is_code
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.select import SelectOptions, parse_keep
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
@@ -58,7 +58,7 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
         writer = RecordWriter(file.buffer, target.path or STANDARD_OUTPUT)
         selection = _Selection(options, certified, gathering, labelling, writer, invalid)
         progress.start(lambda: count_lines(source.path))
-        for item in items:
+        for item in invalid.good(items):
             progress.advance(1)
             selection.take(item)
         selection.finish()
@@ -102,11 +102,9 @@ class _Selection:
         self.asked = Questions()
         self._done: set[str] = set()  # questions that were grouped
 
-    def take(self, item: Record | RecordError) -> None:
+    def take(self, item: Record) -> None:
         """Take a record; where those of a question stand together, write what is chosen of the one before."""
         try:
-            if isinstance(item, RecordError):
-                raise item
             question = self.asked.of(item)
             if self.options.grouped and question.key not in self.gathering.questions:
                 self.finish()
@@ -210,7 +208,7 @@ class _Selection:
     def _correct(self, references: list[str], responses: list[Candidate]) -> list[bool | None]:
         """Return whether each response is correct; None where that cannot be known."""
         compared = list(dict.fromkeys(response.answer for response in responses if response.awaits == "comparison"))
-        outcomes = self.labelling.compare((answer, references) for answer in compared)
+        outcomes = grade(((answer, references) for answer in compared), self.labelling.equivalence)
         correct = {answer: outcome.correct for answer, outcome in zip(compared, outcomes, strict=True)}
         tested = [response for response in responses if response.awaits == "tests"]
         results = self.labelling.test([self.gathering.record(response) for response in tested])

@@ -20,15 +20,15 @@ from tokur_cli.records.outputs import STANDARD_OUTPUT, check_target, naming
 from tokur_cli.records.record import Record, differences, flat_settings
 from tokur_cli.records.streams import STDIN
 
-SettingsOf = Callable[[dict[str, Any]], Mapping[str, Any]]
+SettingsOf = Callable[[Record], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Continuation:
     """What the records of an output that is continued are told by."""
 
-    settings: SettingsOf = lambda tokur: {}  # with which this run writes a record that comes with this ``tokur`` object
-    settings_of: SettingsOf = lambda tokur: {}  # with which a ``tokur`` object was written; they must be the same
+    settings: SettingsOf = lambda record: {}  # with which this run writes an input record
+    settings_of: SettingsOf = lambda record: {}  # with which a record there was written; they must be the same
     identity: Callable[[Record], object] = Record.identity  # what a record and the one it was made from have in common
 
 
@@ -114,7 +114,7 @@ class RecordWriter:
         if self.resuming.identity(written) != identity:
             self._missing[hash(identity)] = record.error(f"is missing in {self.name}, though later records are there")
             return None
-        settings = self.resuming.settings_of(written.tokur), self.resuming.settings(record.tokur)
+        settings = self.resuming.settings_of(written), self.resuming.settings(record)
         then, now = (flat_settings(json.loads(encode_value(each))) for each in settings)
         # Another digest is named first, since others follow from it
         for name, *values in sorted(differences(then, now), key=lambda found: not found[0].endswith("_digest")):

@@ -131,17 +131,17 @@ class LabelledQuestions:
             are = "1 question has" if without == 1 else f"{without:,} questions have"
             yield f"{are} no {self._score.name}: not answered"
 
-    def certificate(self, alpha: float, delta: float) -> Certificate:
+    def certificate(self, alpha: float, confidence: float) -> Certificate:
         """Return what is certified.
 
         Args:
             alpha: the share of the answers given that may be wrong.
-            delta: the probability that this fails.
+            confidence: the probability that this holds.
 
         Raises:
             TokurError: nothing can be; it says what could.
         """
-        score, responses = self._score, self._responses
+        score, responses, delta = self._score, self._responses, round(1 - confidence, 12)
         having = {key: one for key, one in responses.items() if math.isfinite(one.value)}
         if not having:
             raise TokurError(
@@ -161,7 +161,7 @@ class LabelledQuestions:
         kept = np.linspace(0, len(ascending) - 1, min(len(ascending), MOST_SCORES)).round().astype(np.intp)
         return Certificate(
             risk=alpha,
-            confidence=round(1 - delta, 12),
+            confidence=confidence,
             score=score.name,
             threshold=None if found.next is None else float(values[found.next]),
             tie_break=0.0 if found.next is None else float(tie_breaks[found.next]),

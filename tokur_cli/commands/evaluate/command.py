@@ -90,7 +90,7 @@ def _write_certificate(questions: LabelledQuestions, options: FitOptions, target
     assert options.risk is not None
     for line in questions.notes():
         say(COMMAND, line)
-    certificate = questions.certificate(options.risk, options.delta)
+    certificate = questions.certificate(options.risk, options.confidence)
     with writing_whole(target.path or STDIN) as file:
         file.write(summary(certificate) + "\n" if target.is_table else certificate.as_json())
     if not target.is_table:

@@ -20,6 +20,7 @@ from tokur_cli.answers.equivalence import Outcome
 from tokur_cli.answers.grading import Labelled
 from tokur_cli.commands.evaluate.spans import CLAIMS, span_rows
 from tokur_cli.commands.options.labels import LabelOptions
+from tokur_cli.commands.options.marks import number
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.labelled import Labeller, graded, told_unmarked
@@ -311,11 +312,7 @@ def group_names(runs: Iterable[Columns], path: str) -> list[str]:
 
 
 def _group_order(name: str) -> tuple[float, str]:
-    try:
-        number = float(name)
-    except ValueError:
-        number = math.nan
-    return number if math.isfinite(number) else math.inf, name
+    return value if math.isfinite(value := number(name)) else math.inf, name
 
 
 def check_runs(runs: Sequence[Columns]) -> int:

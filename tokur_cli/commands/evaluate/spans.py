@@ -9,7 +9,7 @@ from tokur_cli.answers.grading import Labelled
 from tokur_cli.commands.shared.scored_tokens import scored_tokens
 from tokur_cli.records.encoding import json_type
 from tokur_cli.records.errors import UsageError, there_are
-from tokur_cli.records.mapping import value_at
+from tokur_cli.records.mapping import find_value
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.record import Record
 from tokur_cli.scores.quantities import QUANTITIES
@@ -71,11 +71,7 @@ def span_rows(record: Record, path: str) -> list[tuple[Labelled, dict[str, float
 
 def labelled_spans(record: Record, path: str) -> list[tuple[Span, bool | None]] | None:
     """Return the labelled spans at a dotted path, in the order of the response's text; None where there are none."""
-    try:
-        claims = value_at(record.fields, path)
-    except LookupError:
-        return None
-    if claims is None:
+    if (claims := find_value(record.fields, path)) is None:
         return None
     if not isinstance(claims, list):
         raise record.error(f'"{path}" is {json_type(claims)}, not a list of spans')

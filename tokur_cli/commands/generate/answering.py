@@ -17,6 +17,7 @@ from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.particles import Guide, ParticleFilter, Resampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
+from tokur_cli.records.record import Record
 from tokur_cli.scores.steps import GuideScore
 
 
@@ -38,7 +39,7 @@ class Answering:
             guided_by = {guide.quantity.name} if guide else set()
             self._scorer = RecordScorer(session, wanted, guided_by=guided_by, share=share if is_vllm else 1.0)
         if self._scorer and score:  # prompts are made here, and responses come to be scored with their ids
-            self.settings = settings_for(self._scorer.settings, {"prompt_token_ids": []})
+            self.settings = settings_for(self._scorer.settings, Record({"tokur": {"prompt_token_ids": []}}))
         self._decoder: Decoder | VllmDecoder | ParticleFilter | UntilSettled = decoder
         if self._scorer and guidance and guide:
             assert isinstance(decoder, Decoder)

@@ -156,7 +156,7 @@ class GenerateStream(Stream):
         tasks: Iterable[Iterable[DecodingRequest | None]] = [requests]
         if not isinstance(self._pool, InProcess):
             tasks = windows(requests, itertools.repeat(max(1, _RESPONSES_TOGETHER // drawn)))
-        results = itertools.chain.from_iterable(results for _, results in self._pool.map(tasks, _lost))
+        results = itertools.chain.from_iterable(self._pool.map(tasks, _lost))
         for result in itertools.chain(results, [None]):  # at the end, what is ready
             if result is not None:
                 self._take(result)
@@ -265,11 +265,9 @@ def _generation_settings(session: Session, model: Mapping[str, Any], options: De
     return settings
 
 
-def settings_of(tokur: dict[str, Any]) -> dict[str, Any]:
+def settings_of(record: Record) -> dict[str, Any]:
     """Return the settings that a response was generated with, and scored with if it was."""
-    generation = tokur.get("generation")
-    scored = settings_of_scores(tokur) if "run" in tokur else {}
-    return {**(generation if isinstance(generation, dict) else {}), **scored}
+    return {**record.computed("generation"), **(settings_of_scores(record) if "run" in record.tokur else {})}
 
 
 def _unanswered(record: Record) -> Record:

@@ -105,10 +105,8 @@ def _read(
     settings: dict[str, None] = {}
     given: list[bool | None] = []  # of answers that a certificate does not keep back: whether each is correct
     withheld, questions = 0, Questions()
-    for item in items:
+    for item in invalid.good(items):
         try:
-            if isinstance(item, RecordError):
-                raise item
             answer = _shown_answer(item, labels)
             question = questions.known(item.record) if gallery.choice.compare else None
             response = heatmap_response(

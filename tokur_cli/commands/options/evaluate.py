@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
-from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Writes, share
+from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Writes, number, share
 from tokur_cli.commands.options.scoring import explain_scores
 from tokur_cli.commands.options.select import KEEP, parse_keep
 from tokur_cli.commands.options.streams import OUTPUT
@@ -25,11 +25,8 @@ def _numbers(option: str, text: str | None, may_be: Callable[[float], bool], wan
     """Return an option's numbers, ascending; none where it is not given."""
     if text is None:
         return []
-    try:
-        found = sorted({float(number) for number in text.split(",")})
-    except ValueError:
-        found = []
-    if not found or not all(map(may_be, found)):
+    found = sorted(set(map(number, text.split(","))))
+    if not all(map(may_be, found)):
         raise UsageError(f"{option} {text}: give {wanted}")
     return found
 
@@ -156,11 +153,6 @@ class FitOptions:
         for option, value in (("--certify", self.risk), ("--confidence", self.confidence)):
             if value in (0, 1):
                 raise UsageError(f"{option} {value:g}: give a share between 0% and 100%")
-
-    @property
-    def delta(self) -> float:
-        """The probability that the guarantee does not hold, in (0, 1)."""
-        return round(1 - self.confidence, 12)
 
 
 def _results(path: str | None) -> list[str]:

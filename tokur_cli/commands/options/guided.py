@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
-from tokur_cli.commands.options.marks import Excludes, Rare
+from tokur_cli.commands.options.marks import Excludes, Rare, number
 from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.scores.quantities import GUIDES
 from tokur_cli.scores.steps import Over
@@ -62,10 +62,6 @@ class GuidedOptions:
         """T, above 0; None for auto."""
         if (text := self.guide_temperature) == "auto":
             return None
-        try:
-            temperature = float(text)
-        except ValueError:
-            temperature = math.nan
-        if not (math.isfinite(temperature) and temperature > 0):
+        if not 0 < (temperature := number(text)) < math.inf:
             raise UsageError(f'--guide-temperature has "{text}"; it must be a number above 0, or auto')
         return temperature

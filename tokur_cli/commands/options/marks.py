@@ -7,6 +7,7 @@ A relation names other options as conditions: ``--sweep`` holds where the user g
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,7 +26,6 @@ T = TypeVar("T")
 _SHARE = re.compile(r"((?:\d+(?:\.\d+)?|\.\d+)(?:e-\d+)?)\s*(%?)")
 
 
-@dataclass(frozen=True, init=False)
 class Relation:
     """Marks an option, or a group of them.
 
@@ -34,11 +34,8 @@ class Relation:
         but: of a group, the fields that it is not about.
     """
 
-    others: tuple[str, ...]
-    but: tuple[str, ...]
-
     def __init__(self, *others: str, but: Collection[str] = ()) -> None:
-        vars(self).update(others=others, but=tuple(but))
+        self.others, self.but = others, but
 
 
 class Needs(Relation):
@@ -149,6 +146,14 @@ def exact_share(text: str) -> Fraction | None:
     match = _SHARE.fullmatch(text.strip())
     found = Fraction(match[1]) / (100 if match[2] else 1) if match else None
     return found if found is not None and found <= 1 else None
+
+
+def number(text: str) -> float:
+    """Return the number that a text is; NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def share(text: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import typer
 from typer import Option
 
-from tokur_cli.commands.options.marks import Alone, Excludes, Rare, Reads
+from tokur_cli.commands.options.marks import Alone, Excludes, Rare, Reads, number
 from tokur_cli.commands.options.model import BackendOptions, NamedModel
 from tokur_cli.commands.shared.errors import reporting
 from tokur_cli.engine.posterior.settings import (
@@ -43,11 +42,7 @@ def parse_sigma(text: str, option: str = "--sigma", *, or_auto: bool = False) ->
     """Return a strength as the user typed it; for auto, where that may be, the paper's: what suits is found later."""
     if or_auto and text == AUTO:
         return PosteriorSettings.sigma
-    try:
-        sigma = float(text)
-    except ValueError:
-        sigma = math.nan
-    if not 0 <= sigma <= MOST_SIGMA:
+    if not 0 <= (sigma := number(text)) <= MOST_SIGMA:
         raise UsageError(f'{option} has "{text}"; it must be a number from 0{", or auto" * or_auto}')
     return sigma
 

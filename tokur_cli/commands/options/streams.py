@@ -53,15 +53,10 @@ class InputOptions:
         return replace(self, path=STDIN if path is None else path)
 
     @property
-    def form(self) -> str:
-        """The format's name."""
-        return "lm-eval" if self.filter else self.format
-
-    @property
-    def filter(self) -> str | None:
-        """The filter of lm-evaluation-harness whose rows are read; None for the first of each response."""
+    def form(self) -> tuple[str, str | None]:
+        """The format's name, and the filter of lm-eval whose rows are read; None for the first of each response."""
         name, _, filter = self.format.partition(":")
-        return filter if name == "lm-eval" and filter else None
+        return (name, filter) if name == "lm-eval" and filter else (self.format, None)
 
     @property
     def mapping(self) -> FieldMapping:

@@ -52,11 +52,9 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
     ):
         progress.start(lambda: count_lines(source.path))
         good = incomplete = 0
-        for item in read_input(COMMAND, source):
+        for item in invalid.good(read_input(COMMAND, source)):
             progress.advance(1)
             try:
-                if isinstance(item, RecordError):
-                    raise item
                 if not writer.already_written(item):
                     tokens = logged_logprobs(item)
                     writer.write(_scored(item, tokens, scores, run, scoring).encode())

@@ -90,8 +90,8 @@ class RecordScorer:
         """What a record written by this run can be told by, in the form of ``settings_of``."""
         return settings_to_write({**self.run_settings, "prompts": self.prompts}, self.scores, self.options)
 
-    def process(self, task: ScoringTask) -> Iterator[tuple[int, ScoredLine | RecordError]]:
-        """Yield what became of each wanted record, by its place and in order.
+    def process(self, task: ScoringTask) -> Iterator[ScoredLine | RecordError]:
+        """Yield what became of each wanted record, in order.
 
         Where bad ones are not skipped, the first is the last.
         """
@@ -108,11 +108,11 @@ class RecordScorer:
             if not wanted[place]:
                 continue
             if isinstance(outcome, RecordError):
-                yield place, outcome
+                yield outcome
                 continue
             self._add_results(outcome)
             tu, entropy = (float(np.sum(outcome.quantities.get(name, np.nan))) for name in ("tu", "entropy"))
-            yield place, ScoredLine(outcome.record.encode(), len(outcome.located.offsets), tu, entropy)
+            yield ScoredLine(outcome.record.encode(), len(outcome.located.offsets), tu, entropy)
 
     def _with_features(
         self, outcomes: Iterable[tuple[int, ScoredResponse | RecordError]], skip_invalid: bool
@@ -177,9 +177,9 @@ class RecordScorer:
     def _add_results(self, response: ScoredResponse) -> None:
         """Put the results under ``tokur``."""
         run, options = self.run_settings, self.options
-        if not has_prompt_ids(response.record.tokur, self.model_name):
+        if not has_prompt_ids(response.record, self.model_name):
             run = {**run, "prompts": self.prompts}
-        earlier = earlier_scores(response.record.tokur, run)
+        earlier = earlier_scores(response.record, run)
         tokur = unscored(response.record)
         if response.located.exact and tokur.pop("token_strings", None):
             tokur["token_ids"] = response.located.tokens.response_ids

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokur_cli.commands.options.scoring import ScoringOptions
+from tokur_cli.commands.shared.prompts import is_of
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.record import SCHEMA, Record, differences
 
@@ -50,21 +51,19 @@ def settings_to_write(run: Mapping[str, Any], scores: Sequence[Score], options: 
     return {**run, "scores": [score.name for score in scores], **kept}
 
 
-def settings_for(settings: Mapping[str, Any], tokur: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run's settings as a record will have them that came with this ``tokur``, whose scores may stay."""
-    without = {"prompts"} if has_prompt_ids(tokur, settings["model"]) else set()
+def settings_for(settings: Mapping[str, Any], record: Record) -> dict[str, Any]:
+    """Return a run's settings as a record will have them, whose own scores may stay."""
+    without = {"prompts"} if has_prompt_ids(record, settings["model"]) else set()
     own = {name: value for name, value in settings.items() if name not in without}
     run = {name: value for name, value in own.items() if name not in _OF_WHAT_IS_KEPT}
-    return {**own, "scores": list(dict.fromkeys([*earlier_scores(tokur, run), *own["scores"]]))}
+    return {**own, "scores": list(dict.fromkeys([*earlier_scores(record, run), *own["scores"]]))}
 
 
-def settings_of(tokur: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(record: Record) -> dict[str, Any]:
     """Return the settings that a scored record was written with."""
-    run, scores, alternatives = (
-        found if isinstance(found := tokur.get(of), dict) else {} for of in ("run", "scores", "alternatives")
-    )
-    kept = {"tokens": "tokens" in tokur, "step_by": tokur.get("step_by"), "alternatives": alternatives.get("most")}
-    return {**run, "scores": list(scores), **kept}
+    most = record.computed("alternatives").get("most")
+    kept = {"tokens": "tokens" in record.tokur, "step_by": record.tokur.get("step_by"), "alternatives": most}
+    return {**record.computed("run"), "scores": list(record.computed("scores")), **kept}
 
 
 def unscored(record: Record) -> dict[str, Any]:
@@ -72,14 +71,11 @@ def unscored(record: Record) -> dict[str, Any]:
     return {"schema": SCHEMA} | {name: value for name, value in record.tokur.items() if name not in _SCORED}
 
 
-def has_prompt_ids(tokur: Mapping[str, Any], model: str) -> bool:
+def has_prompt_ids(record: Record, model: str) -> bool:
     """Return whether a record's prompt is the ids that it came with: none was made for it then."""
-    return tokur.get("prompt_token_ids") is not None and tokur.get("model") in (None, model)
+    return record.tokur.get("prompt_token_ids") is not None and is_of(record, model)
 
 
-def earlier_scores(tokur: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+def earlier_scores(record: Record, run: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record's scores of an earlier run that were made in the same way and stay."""
-    scores, before = tokur.get("scores"), tokur.get("run")
-    if not isinstance(scores, dict) or not isinstance(before, dict):
-        return {}
-    return {} if any(differences(before, run)) else dict(scores)
+    return {} if any(differences(record.computed("run"), run)) else dict(record.computed("scores"))

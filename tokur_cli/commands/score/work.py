@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -97,21 +98,20 @@ class ScoreStream(Stream):
 
     def __init__(self, pool: Pool, options: ScoringOptions, progress: Progress, invalid: InvalidRecords) -> None:
         self._pool, self._options, self._progress, self._invalid = pool, options, progress, invalid
-        self.resuming = Continuation(lambda tokur: settings_for(pool.settings, tokur), settings_of)
+        self.resuming = Continuation(lambda record: settings_for(pool.settings, record), settings_of)
 
     def lines(self, items: Items, already_written: AlreadyWritten) -> Iterator[bytes]:
         """Yield the scored records that are not written already; stop at the first bad one unless they are skipped."""
         tokens, tu, entropy = 0, 0.0, 0.0
-        for _, outcomes in self._pool.map(self._tasks(items, already_written), _lost):
-            for _, outcome in outcomes:
-                if isinstance(outcome, ScoredLine):
-                    yield outcome.line
-                    self._progress.advance(1, outcome.tokens)
-                    if math.isfinite(outcome.tu + outcome.entropy):
-                        tokens, tu, entropy = tokens + outcome.tokens, tu + outcome.tu, entropy + outcome.entropy
-                else:
-                    self._invalid.skip_or_raise(outcome)
-                    self._progress.advance(1)
+        for outcome in itertools.chain.from_iterable(self._pool.map(self._tasks(items, already_written), _lost)):
+            if isinstance(outcome, ScoredLine):
+                yield outcome.line
+                self._progress.advance(1, outcome.tokens)
+                if math.isfinite(outcome.tu + outcome.entropy):
+                    tokens, tu, entropy = tokens + outcome.tokens, tu + outcome.tu, entropy + outcome.entropy
+            else:
+                self._invalid.skip_or_raise(outcome)
+                self._progress.advance(1)
         if tokens >= _TELLING_TOKENS and tu > _SWAMPING * entropy:
             say(
                 self._progress.command,
@@ -135,13 +135,13 @@ class ScoreStream(Stream):
                 yield ScoringTask(window, wanted, self._invalid.skip)
 
 
-def _lost(task: ScoringTask) -> Iterator[tuple[int, RecordError]]:
-    """Yield the errors of records that no worker outlives, by their places."""
-    for place, (item, wanted) in enumerate(zip(task.window, task.wanted, strict=True)):
+def _lost(task: ScoringTask) -> Iterator[RecordError]:
+    """Yield the errors of records that no worker outlives."""
+    for item, wanted in zip(task.window, task.wanted, strict=True):
         if isinstance(item, RecordError):
-            yield place, item
+            yield item
         elif wanted:
-            yield place, item.error(f"{DEATHS} workers died while they scored it: is there too little memory?")
+            yield item.error(f"{DEATHS} workers died while they scored it: is there too little memory?")
 
 
 def validate_scoring(scoring: ScoringOptions) -> ScoringOptions:

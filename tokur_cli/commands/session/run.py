@@ -93,10 +93,8 @@ def dry_run(source: InputOptions, work: Work | None) -> None:
     questions: set[object] = set()
     asked, references = Questions(), 0
     lengths: list[tuple[int, int]] = []  # tokens of prompt and response
-    for item in items:
+    for item in invalid.good(items):
         try:
-            if isinstance(item, RecordError):
-                raise item
             if work is None or session is None:
                 length = (0, len(logged_logprobs(item)))
             else:

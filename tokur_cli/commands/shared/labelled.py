@@ -68,10 +68,6 @@ class Labeller(ExitStack):
             labelled.awaits = None
         return labelled
 
-    def compare(self, answers: Iterable[tuple[str | None, Sequence[str]]]) -> list[Outcome]:
-        """Return the outcome of each pair of an answer and its references, of which there is at least one."""
-        return grade(answers, self.equivalence)
-
     def test(self, records: Sequence[Record]) -> list[bool]:
         """Return whether the code of each record passes the tests of its row; code may be run."""
         if not records:
@@ -89,7 +85,7 @@ class Labeller(ExitStack):
         """Find out what labels await."""
         compared = [one for one in taken if one.awaits == "comparison" and one.record.references]
         pairs = ((one.answer, one.record.references) for one in compared)
-        for one, outcome in zip(compared, self.compare(pairs), strict=True):
+        for one, outcome in zip(compared, grade(pairs, self.equivalence), strict=True):
             one.settle(outcome, "reference")
         tested = [one for one in taken if one.awaits == "tests"]
         for one, passed in zip(tested, self.test([one.record for one in tested]), strict=True):

@@ -30,12 +30,13 @@ def read_input(command: str, source: InputOptions, *, is_labelled: bool = False)
     """
     if source.asked is not None:
         return read_rows_of([{"question": source.asked}], "--question")
+    form, filter = source.form
     items = read_records(
         source.path,
-        format=source.form,
+        format=form,
         mapping=source.mapping,
         requests=source.requests,
-        filter=source.filter,
+        filter=filter,
         whole=command == "generate",
         max_line=source.max_line * 10**6,
         note=partial(say, command),
@@ -61,12 +62,12 @@ def _noticing(command: str, items: Iterator[Record | RecordError]) -> Iterator[R
 
 def _first(items: Iterator[Record | RecordError], count: int) -> Iterator[Record | RecordError]:
     """Yield the first items, and those that come of the last one's row."""
-    line = None
+    place = None
     for number, item in enumerate(items):
-        if number >= count and (item.line is None or item.line != line):
+        if number >= count and (item.source, item.line) != place:
             return
         yield item
-        line = item.line
+        place = item.source, item.line
 
 
 def waited_for(rows: Iterable[Any]) -> Iterator[Any]:

@@ -40,10 +40,9 @@ class InProcess:
         """The kind of device that the model is on."""
         return str(self.pipeline.session.model.device.type)
 
-    def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
-        """Yield each task with what becomes of it."""
-        for task in tasks:
-            yield task, self.pipeline.process(task)
+    def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[Iterable[Any]]:
+        """Yield what becomes of each task."""
+        return map(self.pipeline.process, tasks)
 
 
 @contextmanager
@@ -101,8 +100,8 @@ class RayPool:
         """The settings of the first worker that is ready, which all others must have."""
         return self._settings.result()
 
-    def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[tuple[T, Iterable[Any]]]:
-        """Yield each task in order, with what becomes of it.
+    def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[Iterable[Any]]:
+        """Yield what becomes of each task, in order.
 
         Args:
             tasks: read in a thread, only a few ahead.
@@ -122,7 +121,7 @@ class RayPool:
 
         threading.Thread(target=hand_out, daemon=True).start()
         while isinstance(job := read.get(), _Job):
-            yield job.task, job.outcomes.result()
+            yield job.outcomes.result()
         if job is not None:
             raise job
 
@@ -150,19 +149,14 @@ class RayPool:
             while True:  # whoever waits for what it would have done has the error
                 (await self._jobs.get())[1].outcomes.set_exception(error)
 
-    def _hire(self, place: Any) -> Any:
+    async def _start(self, place: Any) -> tuple[Any, str] | None:
+        """Return a worker that is ready, and its machine's name, or None if the others have to do without."""
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         worker: Any = ray.remote(num_cpus=self.share.cpus, num_gpus=self.share.gpus)(Worker)
-        return worker.options(scheduling_strategy=PlacementGroupSchedulingStrategy(place)).remote()
-
-    async def _start(self, place: Any) -> tuple[Any, str] | None:
-        """Return a worker that is ready, and its machine's name, or None if the others have to do without."""
-        import ray
-
         for _ in range(DEATHS):
-            actor = self._hire(place)
+            actor = worker.options(scheduling_strategy=PlacementGroupSchedulingStrategy(place)).remote()
             try:
                 report = await self._hear(actor.start.remote(self._make, self.command, os.getcwd()))
             except ray.exceptions.RayError:
