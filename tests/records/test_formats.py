@@ -77,7 +77,7 @@ def test_format_of_a_file_is_recognised_and_its_first_row_read(name):
         ({"custom_id": "a", "body": {}}, "tokur"),
         ({"object": "chat.completion", "choices": None}, "tokur"),
         ({"messages": ASKED, "response": {"text": "7"}}, "tokur"),
-        ({"question": "q", "response": BODY}, "tokur"),  # without its request
+        ({"id": "q", "response": BODY}, "tokur"),  # without its request
         ({"question": "q", "input": "x", "output": "a"}, "tokur"),
         ({"model": "m", "message": {"content": "7"}}, "tokur"),  # of Ollama, without done
         ({"instruction": "i", "input": "q", "output": "a"}, "alpaca"),

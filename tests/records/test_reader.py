@@ -254,10 +254,13 @@ def test_csv_cells_are_text_but_for_labels(tmp_path):
         assert (first.id, first.get("index"), first.get("correct"), first.line) == ("007", "0", True, 2)
         assert (second.fields["correct"], second.line, bad.line) == (None, 4, 6)
         assert message_of(bad) == "has 2 cells, but the first row has 4"
+    (tmp_path / "LATIN.CSV").write_bytes(b"question,response\n2+3?,5\ncaf\xe9?,5\n2+4?,6\n")
+    _, bad, good = read_records(str(tmp_path / "LATIN.CSV"))
+    with pytest.raises(RecordError, match="LATIN.CSV:3: .* is no UTF-8 at character 4"):
+        assert good.response == "6" and bad.text("question")
     for content, message in (
         (b'id,question\n1,"a', ":2: is not CSV: unexpected end of data"),
         (b"id,id\n1,2\n", ":1: the first row names the columns"),
-        (b"id,question\n1,\xe9\n", ":0: is not CSV: 'utf-8' codec can't decode byte 0xe9"),
         (b"id,question\n1," + b"x" * 100, ":2: is not CSV: field larger than field limit"),
     ):
         (tmp_path / "in.csv").write_bytes(content)

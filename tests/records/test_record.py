@@ -104,7 +104,7 @@ def test_record_parse_refuses_a_line_with_the_reason(line, message):
 
 
 def test_record_text_with_a_lone_surrogate_is_an_error_that_says_where():
-    assert "half of a character at character 3" in error_of(lambda: parse(r'{"response":"ab\ud800"}').response)
+    assert "is no UTF-8 at character 3" in error_of(lambda: parse(r'{"response":"ab\ud800"}').response)
     assert parse(r'{"response":"\ud83d\ude00"}').response == "😀"
 
 

@@ -32,7 +32,8 @@ Records = Annotated[str | None, _INPUT, typer.Argument(help=_FORMS)]
 ScoredFiles = Annotated[list[str] | None, _INPUT, typer.Argument(help=f"{_FORMS} Several are runs: mean ± deviation.")]
 _OF_MODEL = Excludes("--from-logprobs")
 _BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
-_OF_GUIDED = ("batch_tokens", "scores", "calibration", "no_tokens", "steps", "sampling", "estimator")
+_OF_DRAWS = ("batch_tokens", "sampling", "estimator")
+_BESIDE_GUIDE = Excludes("--guide", but=(*_OF_DRAWS, "scores", "calibration", "no_tokens", "steps"))
 _OF_SCORES = Needs("--score", "--guide", but=("seed",))  # which is that of the samples, too
 _OF_TRANSFORMERS = Excludes("--backend=vllm", but=("name", "dtype", "trust_remote_code"))
 _MAPPING = ("format", "question_field", "response_field", "reference_field", "id_field", "requests", "limit")
@@ -78,8 +79,8 @@ def generate(
         typer.Option("--score", metavar="", help="Score the responses in the same run.", rich_help_panel="Posterior"),
     ] = False,
     posterior: Annotated[PosteriorOptions, Excludes("--posterior", but=(*_BESIDE_KEPT, "seed")), _OF_SCORES],
-    scoring: Annotated[ScoringOptions, Excludes("--guide", but=_OF_GUIDED), _OF_SCORES],
-    baselines: Annotated[BaselineOptions, _OF_SCORES],
+    scoring: Annotated[ScoringOptions, _BESIDE_GUIDE, Needs("--score", but=_OF_DRAWS), _OF_SCORES],
+    baselines: Annotated[BaselineOptions, Needs("--score")],
     workers: WorkerOptions,
     target: Annotated[ResumableOutput, Excludes("--over=samples", but=("path", "force", "dry_run"))],
     prompts: PromptOptions,
@@ -104,13 +105,13 @@ def score(
     *,
     responses: Records = None,
     model: Annotated[ModelOptions, _OF_MODEL, _OF_TRANSFORMERS],
-    engine: BackendOptions,
+    engine: Annotated[BackendOptions, _OF_MODEL],
     posterior: Annotated[PosteriorOptions, _OF_MODEL, Excludes("--posterior", but=_BESIDE_KEPT)],
     scoring: Annotated[ScoringOptions, Excludes("--from-logprobs", but=("scores", "no_tokens", "alternatives"))],
-    baselines: BaselineOptions,
-    workers: WorkerOptions,
+    baselines: Annotated[BaselineOptions, _OF_MODEL],
+    workers: Annotated[WorkerOptions, _OF_MODEL],
     target: ResumableOutput,
-    prompts: PromptOptions,
+    prompts: Annotated[PromptOptions, _OF_MODEL],
     source: InputOptions,
     from_logprobs: Annotated[
         bool, typer.Option("--from-logprobs", metavar="", help="By logged log-probabilities.", rich_help_panel="Input")

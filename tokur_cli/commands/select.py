@@ -41,7 +41,7 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
     """Choose an answer to each question.
 
     Without ``grouped`` nothing is written before the whole input is read, so a bad record ends the command without any
-    output; with it, all questions before the bad record's are written.
+    output; with it, all questions before the bad record's are written, unless to a file, which is written whole.
     """
     certified = None
     if options.certificate is not None:
@@ -57,7 +57,7 @@ def select(source: InputOptions, options: SelectOptions, labels: LabelOptions, t
     ):
         writer = RecordWriter(file.buffer, target.path or STANDARD_OUTPUT)
         selection = _Selection(options, certified, gathering, labelling, writer, invalid)
-        progress.start(lambda: count_lines(source.path))
+        progress.start(lambda: count_lines(source.path, limit=source.limit))
         for item in invalid.good(items):
             progress.advance(1)
             selection.take(item)
@@ -177,7 +177,11 @@ class _Selection:
             classes = answer_classes([response.answer for response in drawn], self.labelling.equivalence)
             choice = choose([response.confidence for response in drawn], classes, self.rule)
             self.notes.look_at(question.name, drawn, duplicates, choice)
-            certainty, answers = self._certainty(question, drawn, choice)
+            try:
+                certainty, answers = self._certainty(question, drawn, choice)
+            except RecordError as error:
+                self.invalid.skip_or_raise(error)
+                continue
             self.questions, self.answered = self.questions + 1, self.answered + answers
             correct = self._correct(question.references, drawn)
             if question.references or any(label is not None for label in correct):

@@ -34,11 +34,11 @@ def published_rows(path: str, max_line: int = MAX_LINE) -> Iterator[tuple[int, A
         TokurError: while iterating: the input as a whole cannot be read, or needs a library that is not there.
         UsageError: while iterating: there is no such split, task or configuration, or several and none is named.
     """
-    if path.endswith(_CSV):
+    if path.lower().endswith(_CSV):
         return _csv_rows(path, max_line)
     if path.startswith(_GYM):
         return enumerate(_gym_rows(path), start=1)
-    is_data_set = path.startswith(_HUB) or path.endswith(_TABLES) or _is_saved(path)
+    is_data_set = path.startswith(_HUB) or path.lower().endswith(_TABLES) or _is_saved(path)
     return enumerate(_data_set_rows(path), start=1) if is_data_set else None
 
 
@@ -51,9 +51,9 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
     Cells are text, so that an id ``007`` stays one; an empty cell is null, and the labels ``correct`` and ``quality``
     are what they spell. A column without a name is the index that pandas wrote.
     """
-    source, form = display_name(path), "TSV" if ".tsv" in path[-8:] else "CSV"
+    source, form = display_name(path), "TSV" if ".tsv" in path[-8:].lower() else "CSV"
     csv.field_size_limit(max_cell)
-    with open_input(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+    with open_input(path) as stream, io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", "") as text:
         reader = csv.reader(text, delimiter="\t" if form == "TSV" else ",", strict=True)
         try:
             names = [name or "index" for name in next(reader, [])]
@@ -70,7 +70,7 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
                 elif cells:
                     yield line, RecordError(f"has {len(cells)} cells, but the first row has {len(names)}", source, line)
                 line = reader.line_num + 1
-        except (csv.Error, UnicodeDecodeError) as error:
+        except csv.Error as error:
             raise TokurError(f"{source}:{reader.line_num}: is not {form}: {error}") from None
 
 
@@ -100,9 +100,9 @@ def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
     for library in (datasets, huggingface_hub):
         library.logging.set_verbosity_error()
     try:
-        if path.endswith(_TABLES):
+        if path.lower().endswith(_TABLES):
             files = {"all": glob.escape(os.path.abspath(path))}
-            splits = datasets.load_dataset(path.rpartition(".")[2], data_files=files, streaming=True)
+            splits = datasets.load_dataset(path.lower().rpartition(".")[2], data_files=files, streaming=True)
         elif _is_saved(path):
             saved = datasets.load_from_disk(path)
             held = saved if isinstance(saved, Mapping) else {str(saved.split or "all"): saved}

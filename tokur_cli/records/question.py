@@ -14,7 +14,7 @@ from hashlib import blake2b
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.prompt import split_messages
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import SYSTEM, Record
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ def _prompt(record: Record) -> str | None:
         if name == "messages":  # logs give each turn an id of its own
             text = encode_value([[turn["role"], turn["content"]] for turn in split_messages(record)[0]])
         else:
-            text = record.text(name).encode()
+            text = f"{record.text(name)}{''.join(str(record.get(one) or '') for one in SYSTEM)}".encode()
     except RecordError:
         if record.id is None:
             raise

@@ -13,6 +13,7 @@ from tokur_cli.records.prompt import Prompt, is_bytes, other_fields, read_tools,
 
 SCHEMA = 1  # the version of the ``tokur`` object that this code reads and writes
 LABELS = ("correct", "is_correct", "quality")  # fields that say how right a response is, the first there is
+SYSTEM = ("system_prompt", "system")  # fields that a row may have its system turn in, the first there is
 UNSAID = {"base": None, "base_revision": None, "quantize": None, "backend": "transformers"}  # said if otherwise
 
 
@@ -84,7 +85,7 @@ class Record:
         try:
             value.encode("utf-8")
         except UnicodeEncodeError as error:  # a lone surrogate
-            raise self.error(f'"{what}" holds half of a character at character {error.start + 1}') from None
+            raise self.error(f'"{what}" is no UTF-8 at character {error.start + 1}') from None
         return value
 
     def number(self, what: str, value: Any) -> float | None:

@@ -20,15 +20,13 @@ from tokur_cli.records.outputs import STANDARD_OUTPUT, check_target, naming
 from tokur_cli.records.record import Record, differences, flat_settings
 from tokur_cli.records.streams import STDIN
 
-SettingsOf = Callable[[Record], Mapping[str, Any]]
-
 
 @dataclass(frozen=True)
 class Continuation:
     """What the records of an output that is continued are told by."""
 
-    settings: SettingsOf = lambda record: {}  # with which this run writes an input record
-    settings_of: SettingsOf = lambda record: {}  # with which a record there was written; they must be the same
+    settings: Callable[[Record], Mapping[str, Any]] = lambda record: {}  # with which this run writes an input record
+    settings_of: Callable[[Record], Mapping[str, Any]] = lambda record: {}  # with which one there was written: the same
     identity: Callable[[Record], object] = Record.identity  # what a record and the one it was made from have in common
 
 

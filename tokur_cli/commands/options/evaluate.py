@@ -189,7 +189,9 @@ class EvaluationOutput:
         Option(metavar="FILE", help='Write the records with "correct" and "tokur.answer".'),
         Excludes("--level=step"),
     ] = None
-    force: Annotated[bool, Option("--force", help="Replace what the --graded or the --fit file holds.")] = False
+    force: Annotated[
+        bool, Needs("--graded", "--fit"), Option("--force", help="Replace what the --graded or the --fit file holds.")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.graded is not None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from typer import Option
 
 from tokur_cli.commands.options.guided import GuidedOptions
-from tokur_cli.commands.options.marks import Excludes, Rare, Reads, share
+from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, share
 from tokur_cli.engine.model.request import ModelRequest
 
 _TEMPLATES = ("chat", "raw", "math")
@@ -125,7 +125,9 @@ class BackendOptions:
     max_memory: Annotated[
         float | None, Rare(), Option(min=0.0, metavar="GIB", help="For keys and values. Default: half of free memory.")
     ] = None
-    tensor_parallel_size: Annotated[int, Option(min=1, metavar="N", help="GPUs over which vLLM divides the model.")] = 1
+    tensor_parallel_size: Annotated[
+        int, Needs("--backend=vllm"), Option(min=1, metavar="N", help="GPUs over which vLLM divides the model.")
+    ] = 1
 
     @property
     def cache_bytes(self) -> int | None:
@@ -154,7 +156,9 @@ class DecodingOptions:
     ] = None
     temperature: Annotated[
         float,
-        Option(min=0.0, metavar="NUMBER", help="0 takes the likeliest token.", show_default="0; 0.8 with --guide"),
+        Option(
+            min=0.0, max=1e6, metavar="NUMBER", help="0 takes the likeliest token.", show_default="0; 0.8 with --guide"
+        ),
     ] = 0.0
     top_p: Annotated[
         float, Option(parser=share, metavar="SHARE", help="Sample from the tokens with this share together.")

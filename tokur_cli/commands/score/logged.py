@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import regex
 
 from tokur_cli import __version__
 from tokur_cli.commands.options.scoring import ScoringOptions
@@ -32,6 +34,7 @@ LOGPROBS = "logprobs"  # what ``tokur.run.computed_from`` says of such scores; t
 _REPLACED = "\ufffd"
 _MOST_TAGS = 40  # characters of what stands around reasoning
 _FEATURES = {"logprob", "deepconf"}
+_SECONDS = 5.0  # for a search that takes longer than any log's where the log is of another text
 _TOP = 20  # tokens that DeepConf's confidence takes
 
 
@@ -50,7 +53,7 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
         open_output(target.path, force=target.force, resume=target.resume, resuming=resuming) as writer,
         Progress(COMMAND) as progress,
     ):
-        progress.start(lambda: count_lines(source.path))
+        progress.start(lambda: count_lines(source.path, limit=source.limit))
         good = incomplete = 0
         for item in invalid.good(read_input(COMMAND, source)):
             progress.advance(1)
@@ -185,7 +188,9 @@ def _spans_around_replaced(response: str, tokens: Sequence[LoggedToken]) -> list
         f"(.{{1,{size}}}?)" if replaced else f"({re.escape(''.join(run))})"
         for (replaced, run), size in zip(runs, sizes, strict=True)
     ]
-    found = re.fullmatch("".join(patterns), response, re.DOTALL)
+    found = None
+    with suppress(TimeoutError):  # of a text that is another one
+        found = regex.fullmatch("".join(patterns), response, regex.DOTALL, timeout=_SECONDS)
     if found is None:
         return None
     spans: list[tuple[int, int]] = []

@@ -65,7 +65,7 @@ def run(source: InputOptions, target: ResumableOutput, workers: WorkerOptions, w
 
 def _count_outputs(work: Work, source: InputOptions) -> int | None:
     """Return how many records there will be; None if that cannot be known."""
-    lines = count_lines(source.path) if source.asked is None else 1
+    lines = count_lines(source.path, limit=source.limit) if source.asked is None else 1
     return None if lines is None or work.outputs is None else lines * work.outputs
 
 
@@ -84,6 +84,7 @@ def dry_run(source: InputOptions, work: Work | None) -> None:
     items, first = look_ahead(read_input(command, source), *needed, skip_invalid=True)
     if first is None:
         list(invalid.good(items))
+        _check_bad(source, invalid)
         invalid.finish(none_of=display_name(source.path))
         return
     session = None
@@ -99,7 +100,10 @@ def dry_run(source: InputOptions, work: Work | None) -> None:
                 length = (0, len(logged_logprobs(item)))
             else:
                 length = work.count_tokens(session, item)
-            question = asked.known(item)  # a log may not say it
+            try:
+                question = asked.known(item)  # a log may not say it
+            except RecordError:  # of an id that stands for two, which only select and evaluate refuse
+                question = None
             questions.add(item.line if question is None else question.key)
             references += item.reference is not None
             lengths.append(length)
@@ -128,6 +132,10 @@ def dry_run(source: InputOptions, work: Work | None) -> None:
                 print(f"{name.replace('_', ' '):<17}{value:,}" if isinstance(value, int) else f"{name:<17}{value}")
         else:
             print(encode_value(found).decode())
+    _check_bad(source, invalid)
+    invalid.finish()
+
+
+def _check_bad(source: InputOptions, invalid: InvalidRecords) -> None:
     if invalid.count and not source.skip_invalid:
         raise TokurError("a run stops at the first bad record: fix them, or use --skip-invalid")
-    invalid.finish()

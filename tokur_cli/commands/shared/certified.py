@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tokur_cli.commands.options.select import SelectOptions
+from tokur_cli.commands.options.select import SelectOptions, parse_keep
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.question import Question
 from tokur_cli.records.record import Record
+from tokur_cli.scores.catalogue import score_named
 from tokur_cli.scores.certificate import Certificate, settings_for, tie_break_of
 
 SURE_OF_DRIFT = 0.01  # the p-value below which scores are said to be distributed otherwise
@@ -43,8 +44,13 @@ class CertifiedAnswers:
         least = f",{chosen['keep_at_least']}" if chosen["keep_at_least"] else ""
         wanted = {"by": chosen["by"], "keep": f"{100 * chosen['keep']:.9g}%{least}", "method": chosen["method"]}
         wanted |= {} if chosen["weight"] is None else {"weight": chosen["weight"]}
+        readers: dict[str, Callable[[str], Any]] = {
+            "keep": parse_keep,
+            "by": lambda text: score_named(text, "--by").name,
+        }
         for name, value in wanted.items():
-            if name in options.given and getattr(options, name) != value:
+            read = readers.get(name, str)
+            if name in options.given and read(getattr(options, name)) != read(value):
                 raise UsageError(
                     f"--certificate {self._path}: is of responses that were chosen with --{name} {value}: leave "
                     f"--{name} out"

@@ -130,18 +130,18 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{seconds / 3600:.1f} h"
 
 
-def count_lines(*paths: str) -> int | None:
-    """Return the number of lines of plain files; None if one has none that can be counted: a pipe, a table."""
+def count_lines(*paths: str, limit: int | None = None) -> int | None:
+    """Return the number of lines of plain files, or the limit; None where they cannot be counted: a pipe, a table."""
     count = 0
     for path in paths:
         if path == STDIN or published_rows(path) is not None or file_id(path) is None:
             return None
         try:
             with open(path, "rb") as stream:
-                if stream.read(2) in (b"\x1f\x8b", b"\x28\xb5"):
+                if stream.read(2) in (b"\x1f\x8b", b"\x28\xb5", b"PK"):
                     return None
                 stream.seek(0)
                 count += sum(block.count(b"\n") for block in iter(lambda: stream.read(1 << 20), b""))
         except OSError:
             return None
-    return count
+    return min(count, limit or count) or None

@@ -14,7 +14,7 @@ from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import Prompt
 from tokur_cli.records.reader import read_records
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import SYSTEM, Record
 
 if TYPE_CHECKING:
     from tokur_cli.engine.text.tokens import LocatedResponse, ResponseTokenizer
@@ -144,7 +144,7 @@ class PromptForm:
         messages: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]] | None = None,
     ) -> str:
-        system = find_value(record.fields, "system_prompt", str) or self.options.system
+        system = next((text for name in SYSTEM if (text := find_value(record.fields, name, str))), self.options.system)
         if system is not None and not (messages and messages[0]["role"] in ("system", "developer")):
             messages = [{"role": "system", "content": system}, *messages]
         try:

@@ -32,9 +32,6 @@ _REASONS = {
 }
 
 
-# --- layouts ---
-
-
 def _layout(body: Fields) -> Callable[[Fields], list[dict[str, Any]]] | None:
     """Return what reads a service's answer as choices of a chat completion; None where it is one, or no answer."""
     match body:
@@ -148,7 +145,7 @@ def _read_request(record: Record, request: Record) -> dict[str, Any]:
         taken = (*_JOINED, *record.fields, "response", "tokur")
         return {name: request.get(name) for name in _JOINED} | request.copy(without=taken).fields
     place = f"its request ({request.source}:{request.line})"
-    body = find_value(request.fields, "body", dict) or request.fields
+    body = find_value(request.fields, "body", dict) or find_value(request.fields, "params", dict) or request.fields
     known = {"id": request.get("custom_id", request.get("id")), "reference": request.get("reference")}
     match body:
         case {"messages": messages}:
@@ -248,8 +245,8 @@ def _read(rows: Items, given: Given) -> Items:
 
 
 def _unwrapped(fields: Fields) -> tuple[str, Fields]:
-    """Return where in a row a service's answer stands: nowhere, ``response.`` or ``response.body.``; and the answer."""
-    for place in ("response.body", "response"):
+    """Return where in a row a service's answer stands, such as ``response.body.``, or nowhere; and the answer."""
+    for place in ("response.body", "response", "result.message", "result"):
         if (answer := find_value(fields, place, dict)) is not None:
             return f"{place}.", answer
     return "", fields
@@ -259,6 +256,7 @@ def _answer(row: Record) -> tuple[str, Fields]:
     """Return the same of an answer that did not fail, in the form of a chat completion or a completion."""
     place, body = _unwrapped(row.fields)
     status, error = find_value(row.fields, "response.status_code"), row.get("error") or body.get("error")
+    error = find_value(error, "error") or (body.get("type") if error is None and place == "result." else error)
     code = "" if status in (None, 200) else f" with status {status}"
     if code or (error and not body.get("choices")):
         said = find_value(error, "message") or error or find_value(body, "error.message") or body
@@ -276,7 +274,7 @@ def _is_answer(fields: Fields) -> bool:
         return "error" in fields or bool(place)
     if not place and fields.get("object") in ("chat.completion", "text_completion"):
         return isinstance(fields.get("choices"), list)
-    has_request = isinstance(fields.get("request"), dict) or bool({"messages", "input", "prompt"} & fields.keys())
+    has_request = isinstance(fields.get("request"), dict) or bool({*_PROMPTS, "input"} & fields.keys())
     is_layout = _layout(answer) is not None
     return has_request and (is_layout or "choices" in answer) if place else is_layout
 

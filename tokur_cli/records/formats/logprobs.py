@@ -115,8 +115,7 @@ def _text_of(row: dict[str, Any]) -> bytes:
     """Return a token's bytes; none where a service names no text."""
     if is_bytes(row.get("bytes")):
         return bytes(row["bytes"])
-    token = row.get("token")
-    if not isinstance(token, str):
+    if not isinstance(token := row.get("token"), str):
         return b""
     is_escaped = _ESCAPED.fullmatch(token)
     return bytes.fromhex(re.sub(r"bytes:|\\x", "", token)) if is_escaped else token.encode("utf-8", "surrogatepass")

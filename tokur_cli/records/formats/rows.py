@@ -8,7 +8,7 @@ from typing import Any
 
 from tokur_cli.records.formats.base import GOLD, Fields, has, row_format
 from tokur_cli.records.mapping import as_text, find_value, with_fields
-from tokur_cli.records.prompt import read_response, split_messages
+from tokur_cli.records.prompt import THINK_BEGINS, read_response, split_messages, with_reasoning
 from tokur_cli.records.record import Record
 
 _LISTS = ("choices", "options")
@@ -24,6 +24,9 @@ def tokur(record: Record) -> Record:
     """Read tokur's own: id, question (or messages, or prompt), response (or a last assistant's turn), reference."""
     if find_value(record.fields, "prompt.0.role") is not None and record.get("messages") is None:
         record = with_fields(record, messages=record.fields["prompt"])
+    said, thought = record.get("response"), record.get("reasoning_content") or record.get("thinking")
+    if isinstance(said, str) and isinstance(thought, str) and not said.startswith(THINK_BEGINS):
+        record = with_fields(record, response=with_reasoning(thought, said))
     return _with_answer(record) if isinstance(record.get("messages"), list) else record
 
 
@@ -91,7 +94,7 @@ def reasoning_gym(record: Record) -> Record:
 
 
 def _has_choices(fields: Fields) -> bool:
-    has_both = all(any(name in fields for name in names) for names in (_LISTS, _KEYS))
+    has_both = bool(fields.keys() & {*_KEYS}) and any(isinstance(fields.get(name), (list, dict)) for name in _LISTS)
     first = [find_value(fields, f"{name}.0", dict) or {"label": None} for name in _LISTS]
     return has_both and all("label" in one for one in first) and _is_question(fields)  # not of a completion
 
@@ -112,7 +115,7 @@ def choices(record: Record) -> Record:
     texts = [record.checked_text(name, as_text(value)) for value in values]
     letters = ascii_uppercase[: len(texts)]
     lettered = "\n".join(f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True))
-    by_number = isinstance(answer, int)
+    by_number = isinstance(answer, (int, float))  # 1.0 from a column with gaps
     by_value = labels is None if by_number else key != "answerKey"  # which is always a label
     places = [
         place
