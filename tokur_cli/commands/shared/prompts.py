@@ -123,6 +123,16 @@ class PromptForm:
             yield "the reasoning before some responses was withheld: they are scored as if there had been none"
         if self.is_word_for_word(prompt, tokenizer):
             yield WORD_FOR_WORD
+        text = find_value(record.fields, "prompt", str)
+        ids = prompt.token_ids or [len(tokenizer.tokenizer)]
+        spelled = str(tokenizer.tokenizer.decode(ids)) if text and max(ids) < len(tokenizer.tokenizer) else ""
+        if spelled and "".join(str(text).split()) not in "".join(spelled.split()):  # of which decoding may drop some
+            yield 'some prompt_token_ids do not spell the "prompt" beside them: give the -m MODEL that they are of'
+        if prompt.question is not None and text not in (None, prompt.question):
+            yield 'a "prompt" beside a "question" is left out: --question-field prompt asks it in its place'
+        is_text = prompt.text is not None or (prompt.question is not None and self.options.template == "raw")
+        if is_text and any(find_value(record.fields, name, str) for name in SYSTEM):
+            yield "system turns in fields of their own are left out where the prompt is no chat"
         if prompt.messages is None:
             return
         if self.options.template != "chat" or self._examples:
