@@ -254,7 +254,7 @@ def test_csv_cells_are_text_but_for_labels(tmp_path):
         assert (first.id, first.get("index"), first.get("correct"), first.line) == ("007", "0", True, 2)
         assert (second.fields["correct"], second.line, bad.line) == (None, 4, 6)
         assert message_of(bad) == "has 2 cells, but the first row has 4"
-    (tmp_path / "LATIN.CSV").write_bytes(b"question,response\n2+3?,5\ncaf\xe9?,5\n2+4?,6\n")
+    (tmp_path / "LATIN.CSV").write_bytes(b"question;response\n2, 3?;5\ncaf\xe9?;5\n2+4?;6\n")
     _, bad, good = read_records(str(tmp_path / "LATIN.CSV"))
     assert good.response == "6"
     with pytest.raises(RecordError, match=r"LATIN.CSV:3: .* is no UTF-8 at character 4"):

@@ -54,7 +54,8 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
     source, form = display_name(path), "TSV" if ".tsv" in path[-8:].lower() else "CSV"
     csv.field_size_limit(max_cell)
     with open_input(path) as stream, io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", "") as text:
-        reader = csv.reader(text, delimiter="\t" if form == "TSV" else ",", strict=True)
+        between = "\t" if form == "TSV" else max(",;", key=str(stream.peek(1).split(b"\n")[0]).count)  # as Excel
+        reader = csv.reader(text, delimiter=between, strict=True)
         try:
             names = [name or "index" for name in next(reader, [])]
             if len(set(names)) < len(names):
