@@ -47,8 +47,8 @@ def perturb(
     options: PerturbOptions,
     sampling: SamplingOptions,
     labels: Annotated[LabelOptions, Without(("allow_code_execution", "unsafe_code_execution"))],
-    prompts: PromptOptions,
-    source: InputOptions,
+    prompts: Annotated[PromptOptions, Needs("--sweep", "--calibrate")],
+    source: Annotated[InputOptions, Needs("--sweep", "--calibrate")],
 ) -> None:
     """Make the weight posterior: look at it, find its strength, keep it. Its draws also serve as adapters.
 
