@@ -14,7 +14,7 @@ from hashlib import blake2b
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.prompt import split_messages
-from tokur_cli.records.record import SYSTEM, Record
+from tokur_cli.records.record import Record
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ def _prompt(record: Record) -> str | None:
         if name == "messages":  # logs give each turn an id of its own
             text = encode_value([[turn["role"], turn["content"]] for turn in split_messages(record)[0]])
         else:
-            text = f"{record.text(name)}{''.join(str(record.get(one) or '') for one in SYSTEM)}".encode()
+            text = f"{record.text(name)}{record.get('system_prompt') or ''}".encode()
     except RecordError:
         if record.id is None:
             raise

@@ -13,7 +13,6 @@ from tokur_cli.records.prompt import Prompt, is_bytes, other_fields, read_tools,
 
 SCHEMA = 1  # the version of the ``tokur`` object that this code reads and writes
 LABELS = ("correct", "is_correct", "quality")  # fields that say how right a response is, the first there is
-SYSTEM = ("system_prompt", "system")  # fields that a row may have its system turn in, the first there is
 UNSAID = {"base": None, "base_revision": None, "quantize": None, "backend": "transformers"}  # said if otherwise
 
 

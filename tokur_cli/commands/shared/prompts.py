@@ -14,7 +14,7 @@ from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import Prompt
 from tokur_cli.records.reader import read_records
-from tokur_cli.records.record import SYSTEM, Record
+from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
     from tokur_cli.engine.text.tokens import LocatedResponse, ResponseTokenizer
@@ -125,14 +125,18 @@ class PromptForm:
             yield WORD_FOR_WORD
         text = find_value(record.fields, "prompt", str)
         ids = prompt.token_ids or [len(tokenizer.tokenizer)]
-        spelled = str(tokenizer.tokenizer.decode(ids)) if text and max(ids) < len(tokenizer.tokenizer) else ""
+        is_of_ids = text is not None and not any(record.get(name) for name in ("question", "messages"))
+        spelled = str(tokenizer.tokenizer.decode(ids)) if is_of_ids and max(ids) < len(tokenizer.tokenizer) else ""
         if spelled and "".join(str(text).split()) not in "".join(spelled.split()):  # of which decoding may drop some
             yield 'some prompt_token_ids do not spell the "prompt" beside them: give the -m MODEL that they are of'
-        if prompt.question is not None and text not in (None, prompt.question):
+        if self._jinja is None and prompt.question is not None and text not in (None, prompt.question):
             yield 'a "prompt" beside a "question" is left out: --question-field prompt asks it in its place'
         is_text = prompt.text is not None or (prompt.question is not None and self.options.template == "raw")
-        if is_text and any(find_value(record.fields, name, str) for name in SYSTEM):
-            yield "system turns in fields of their own are left out where the prompt is no chat"
+        if self._jinja is None and is_text and find_value(record.fields, "system_prompt", str):
+            yield 'a "system_prompt" is left out where the prompt is no chat'
+        has_system = prompt.token_ids is not None or (prompt.messages and prompt.messages[0]["role"] == "system")
+        if self._jinja is None and not has_system and find_value(record.fields, "system", str):
+            yield 'the field "system" is not read: called "system_prompt" it would be the system turn'
         if prompt.messages is None:
             return
         if self.options.template != "chat" or self._examples:
@@ -154,7 +158,7 @@ class PromptForm:
         messages: Sequence[dict[str, Any]],
         tools: Sequence[dict[str, Any]] | None = None,
     ) -> str:
-        system = next((text for name in SYSTEM if (text := find_value(record.fields, name, str))), self.options.system)
+        system = find_value(record.fields, "system_prompt", str) or self.options.system
         if system is not None and not (messages and messages[0]["role"] in ("system", "developer")):
             messages = [{"role": "system", "content": system}, *messages]
         try:
