@@ -8,7 +8,7 @@ from typing import Any
 
 from tokur_cli.records.formats.base import GOLD, Fields, has, row_format
 from tokur_cli.records.mapping import as_text, find_value, with_fields
-from tokur_cli.records.prompt import THINK_BEGINS, read_response, split_messages, with_reasoning
+from tokur_cli.records.prompt import read_response, split_messages, with_reasoning
 from tokur_cli.records.record import Record
 
 _LISTS = ("choices", "options")
@@ -25,7 +25,7 @@ def tokur(record: Record) -> Record:
     if find_value(record.fields, "prompt.0.role") is not None and record.get("messages") is None:
         record = with_fields(record, messages=record.fields["prompt"])
     said, thought = record.get("response"), record.get("reasoning_content") or record.get("thinking")
-    if isinstance(said, str) and isinstance(thought, str) and not said.startswith(THINK_BEGINS):
+    if isinstance(said, str) and isinstance(thought, str) and "think>" not in said:
         record = with_fields(record, response=with_reasoning(thought, said))
     return _with_answer(record) if isinstance(record.get("messages"), list) else record
 
