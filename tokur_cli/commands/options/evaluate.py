@@ -190,7 +190,9 @@ class EvaluationOutput:
         Excludes("--level=step"),
     ] = None
     force: Annotated[
-        bool, Needs("--graded", "--fit"), Option("--force", help="Replace what the --graded or the --fit file holds.")
+        bool,
+        Needs("--graded", "--fit", "--output"),
+        Option("--force", help="Replace what a --graded or --fit file holds."),
     ] = False
 
     def __post_init__(self) -> None:
