@@ -20,7 +20,7 @@ Note = Callable[[str], None]  # takes what is to be said of a stream
 Fields = Mapping[str, Any]
 
 _SAMPLES = (  # the responses to one question; choices are of a chat service, not of a multiple choice
-    *("response", "samples", "responses", "outputs", "completions", "generations", "resps", "code"),
+    *("samples", "responses", "outputs", "completions", "generations", "resps", "code"),
     *("sampled_responses", "choices"),
 )
 GOLD = (  # references, whatever stands beside them

@@ -247,7 +247,8 @@ def _read(rows: Items, given: Given) -> Items:
 def _unwrapped(fields: Fields) -> tuple[str, Fields]:
     """Return where in a row a service's answer stands, such as ``response.body.``, or nowhere; and the answer."""
     for place in ("response.body", "response", "result.message", "result"):
-        if (answer := find_value(fields, place, dict)) is not None:
+        is_batch = "custom_id" in fields and "response" not in fields
+        if (answer := find_value(fields, place, dict)) is not None and (is_batch or not place.startswith("result")):
             return f"{place}.", answer
     return "", fields
 

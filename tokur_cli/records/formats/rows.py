@@ -24,8 +24,8 @@ def tokur(record: Record) -> Record:
     """Read tokur's own: id, question (or messages, or prompt), response (or a last assistant's turn), reference."""
     if find_value(record.fields, "prompt.0.role") is not None and record.get("messages") is None:
         record = with_fields(record, messages=record.fields["prompt"])
-    said, thought = record.get("response"), record.get("reasoning_content") or record.get("thinking")
-    if isinstance(said, str) and isinstance(thought, str) and "think>" not in said:
+    said, thought = record.get("response"), record.get("reasoning_content")
+    if isinstance(said, str) and isinstance(thought, str) and not (thought.strip() in said or "think>" in said):
         record = with_fields(record, response=with_reasoning(thought, said))
     return _with_answer(record) if isinstance(record.get("messages"), list) else record
 
@@ -115,7 +115,7 @@ def choices(record: Record) -> Record:
     texts = [record.checked_text(name, as_text(value)) for value in values]
     letters = ascii_uppercase[: len(texts)]
     lettered = "\n".join(f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True))
-    by_number = isinstance(answer, (int, float))  # 1.0 from a column with gaps
+    by_number = isinstance(answer, int)
     by_value = labels is None if by_number else key != "answerKey"  # which is always a label
     places = [
         place
