@@ -54,8 +54,9 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
     source, form = display_name(path), "TSV" if ".tsv" in path[-8:].lower() else "CSV"
     csv.field_size_limit(max_cell)
     with open_input(path) as stream, io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", "") as text:
-        between = "\t" if form == "TSV" else max(",;", key=str(stream.peek(1).split(b"\n")[0]).count)  # as Excel
-        reader = csv.reader(text, delimiter=between, strict=True)
+        head = str(stream.peek(1).splitlines()[:1])
+        between = ";" if ";" in head and "," not in head else ","  # of Excel in Europe
+        reader = csv.reader(text, delimiter="\t" if form == "TSV" else between, strict=True)
         try:
             names = [name or "index" for name in next(reader, [])]
             if len(set(names)) < len(names):

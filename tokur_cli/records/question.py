@@ -93,7 +93,7 @@ def _prompt(record: Record) -> str | None:
         if name == "messages":  # logs give each turn an id of its own
             text = encode_value([[turn["role"], turn["content"]] for turn in split_messages(record)[0]])
         else:
-            text = f"{record.text(name)}{record.get('system_prompt') or ''}".encode()
+            text = f"{record.text(name)}{record.get('system_prompt') or ''}".encode("utf-8", "surrogatepass")
     except RecordError:
         if record.id is None:
             raise

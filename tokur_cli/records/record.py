@@ -42,8 +42,7 @@ class Record:
 
     def copy(self, without: Collection[str] = ()) -> Record:
         """Return a record of its own with the same place and fields, but for some."""
-        kept = {name: value for name, value in self.fields.items() if name not in without}
-        return Record(kept, self.source, self.line, self.size)
+        return Record({k: v for k, v in self.fields.items() if k not in without}, self.source, self.line, self.size)
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of a field, or the default."""

@@ -68,7 +68,7 @@ def open_input(path: str) -> Iterator[io.BufferedReader]:
     name, form, faults = display_name(path), "", [OSError, EOFError, zlib.error]
     try:
         with _open(path) as file:
-            head, as_it_comes = file.peek(), SimpleNamespace(read=file.read1)
+            head, as_it_comes = file.peek(), SimpleNamespace(read=file.read1, seekable=lambda: False)
             stream: Any = file
             if head.startswith((b"\xff\xfe", b"\xfe\xff")):
                 raise TokurError(f"{name}: is in UTF-16, as PowerShell's > writes: save it as UTF-8")

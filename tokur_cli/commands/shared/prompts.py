@@ -127,7 +127,8 @@ class PromptForm:
         ids = prompt.token_ids or [len(tokenizer.tokenizer)]
         is_of_ids = text is not None and not any(record.get(name) for name in ("question", "messages"))
         spelled = str(tokenizer.tokenizer.decode(ids)) if is_of_ids and max(ids) < len(tokenizer.tokenizer) else ""
-        if spelled and "".join(str(text).split()) not in "".join(spelled.split()):  # of which decoding may drop some
+        own = tokenizer.tokenizer.decode(tokenizer.tokenizer.encode(text, add_special_tokens=False)) if spelled else ""
+        if "".join(str(own).split()) not in "".join(spelled.split()):  # spaces, of which decoding may drop some
             yield 'some prompt_token_ids do not spell the "prompt" beside them: give the -m MODEL that they are of'
         if self._jinja is None and prompt.question is not None and text not in (None, prompt.question):
             yield 'a "prompt" beside a "question" is left out: --question-field prompt asks it in its place'

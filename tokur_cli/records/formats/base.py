@@ -19,9 +19,9 @@ Items = Iterator[Record | RecordError]  # records, and for each bad row an error
 Note = Callable[[str], None]  # takes what is to be said of a stream
 Fields = Mapping[str, Any]
 
-_SAMPLES = (  # the responses to one question; choices are of a chat service, not of a multiple choice
-    *("samples", "responses", "outputs", "completions", "generations", "resps", "code"),
-    *("sampled_responses", "choices"),
+_SAMPLES = (  # the responses to one question
+    *("samples", "responses", "outputs", "completions", "generations", "resps", "code", "sampled_responses"),
+    "choices",  # of a chat service, not of a multiple choice
 )
 GOLD = (  # references, whatever stands beside them
     *("gold", "gold_answer", "gold_label", "ground_truth", "ground_truth_answer", "gt", "target"),

@@ -246,9 +246,9 @@ def _read(rows: Items, given: Given) -> Items:
 
 def _unwrapped(fields: Fields) -> tuple[str, Fields]:
     """Return where in a row a service's answer stands, such as ``response.body.``, or nowhere; and the answer."""
-    for place in ("response.body", "response", "result.message", "result"):
-        is_batch = "custom_id" in fields and "response" not in fields
-        if (answer := find_value(fields, place, dict)) is not None and (is_batch or not place.startswith("result")):
+    is_of_anthropic = "custom_id" in fields and "response" not in fields
+    for place in ("result.message", "result") if is_of_anthropic else ("response.body", "response"):
+        if (answer := find_value(fields, place, dict)) is not None:
             return f"{place}.", answer
     return "", fields
 
