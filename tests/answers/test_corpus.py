@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tokur_cli.answers.equivalence import Equivalence
-from tokur_cli.answers.extract import extract_answer, wanted_by
-from tokur_cli.answers.grading import grade
+from tokur_cli.answers.grading import LabelRule, grade
+from tokur_cli.records.record import Record
 
 TESTS = Path(__file__).parents[1]
 SAMPLES = TESTS.parent / "samples"
@@ -19,8 +19,7 @@ def rows_of(path):
 
 
 def answer_of(row):
-    wanted = wanted_by(row["reference"]) or ("choice" if row.get("choices") else None)
-    found = extract_answer(row["response"], wanted=wanted)
+    found = LabelRule().answer(Record.parse(row, None, None))
     return None if found is None else found.text
 
 
@@ -59,8 +58,8 @@ def read_phrases(phrases, equivalence):
         if answer is None or phrase["reference"] is None:
             outcomes.append("right" if answer is phrase["reference"] else "none" if answer is None else "wrong")
             continue
-        pairs = [(reference, answer) for reference in (phrase["reference"], *phrase["wrong"])]
-        same, *others = [outcome.value == "correct" for outcome in equivalence.compare(pairs)]
+        pairs = [(answer, [reference]) for reference in (phrase["reference"], *phrase["wrong"])]
+        same, *others = [outcome.correct for outcome in grade(pairs, equivalence)]
         outcomes.append("right" if same and not any(others) else "wrong")
     return outcomes
 

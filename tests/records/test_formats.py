@@ -121,6 +121,8 @@ def test_format_keeps_another_meaning_of_a_field_under_source_and_names_a_bad_ro
         ({"question": "Q", "options": [4, 7.5], "answer": 4}, "Q\nA. 4\nB. 7.5", "A"),
         ({"question": "Q", "options": {"A": "x", "B": "y"}, "answer": "y"}, "Q\nA. x\nB. y", "B"),
         ({"question": "Q", "choices": [{"label": "1", "text": "x"}], "answerKey": "1"}, "Q\nA. x", "A"),
+        ({**MMLU, "question": "Which? (A) 4 (B) 9 (C) 7 (D) 8"}, "Which? (A) 4 (B) 9 (C) 7 (D) 8", "C"),
+        ({**MMLU, "question": None, "messages": ASKED}, None, "C"),
         ({"instruction": "I", "input": "more", "output": "A"}, "I\n\nmore", None),
     ],
 )

@@ -71,6 +71,7 @@ MIN_PLACES = 6
 _MIN_SIGNIFICAND = 10**5
 _FOREIGN_WORD = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u1fff\u3040-\ud7ff]")
 _WORD = re.compile(r"[^\W\d_]{2}")
+_WHOLE_NUMBERS = re.compile(r"-?\d+(?:,-?\d+)+|\[-?\d+(?:,-?\d+)+\]")
 _SIGN = re.compile(r"[\\=<>^+*/|{}\[\]]")
 _OUTCOMES = {True: Outcome.CORRECT, False: Outcome.INCORRECT, "unparsable": Outcome.UNPARSABLE_REFERENCE}
 _REMEMBERED = 100_000  # replies of workers; then all are forgotten
@@ -123,6 +124,9 @@ def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
     if "choice" in kinds:
         same = reference.text.upper() == answer.text.upper()  # of a word, too
         return same if same or not besides else compare_cheaply(*(form.beside or form for form in forms))
+    if all(_WHOLE_NUMBERS.fullmatch(form.text) for form in forms):  # of which a parser would make sets
+        one, other = (sorted(form.text.strip("[]").split(",")) for form in forms)
+        return one == other
     if kinds[0] == kinds[1] and reference.text in (answer.text, f"[{answer.text}]"):  # a list as Python has it
         return True
     same_name = name_of(reference.text) == name_of(answer.text)

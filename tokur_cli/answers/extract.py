@@ -24,14 +24,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from tokur_cli.answers import sentences
-from tokur_cli.answers.canonical import NUMBERED_NAME, canonical
+from tokur_cli.answers.canonical import NUMBERED_NAME, canonical, name_of
 from tokur_cli.answers.latex import NO, SO, YES, boxes, first_line
 from tokur_cli.answers.markers import ENGLISH, language_of, markers
 from tokur_cli.answers.text import plain, without_reasoning
@@ -56,8 +56,10 @@ _LATEX = re.compile(  # a command's backslash that is not escaped in JSON
 )
 TAGGED = re.compile(r".*<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _AFTERWORD = re.compile(  # what follows an answer and states none
-    r"(?i)\n\W{0,9}(?:(?:double[- ])?check|verification|(?:let's|let us|we can|to) (?:double[- ])?(?:check|verify)"
-    r"|note|tip|confidence|probe|vérification|comprobación|verifica|проверка|验算|検算)\b[^\n]{0,20}[:：\n]"
+    r"(?i)\n\W{0,9}(?:(?:(?:double[- ]|sanity )?check|verification|(?:let's|let us|we can) (?:double[- ])?(?:check"
+    r"|verify)|note|tip|confidence|probability|explanation|reasoning|(?:here's the )?breakdown|proof|probe|vérification"
+    r"|comprobación|verifica|проверка|验算|検算)\b[^\n]{0,20}[:：\n]"
+    r"|to (?:double[- ])?(?:check|verify)\b[^\n]{0,20}[,:\n])"
 )
 _NEXT_QUESTION = re.compile(
     r"(?im)^[ \t]{0,8}(?:#{1,6}[ \t]{0,4})?(?:(?:next\s{1,3}|new\s{1,3}|another\s{1,3})?(?:question|problem|exercise"
@@ -88,16 +90,22 @@ _LEAD = re.compile(r"(?i)\A\W*(?:(?:so|thus|therefore|hence|conclusion)\b\W*)?(?
 _OPEN = re.compile(r"(?i)\b(?:if|when|unless|provided)\b|\b(?:and|or)\s+(?:yes|no)\b")  # leaves a verdict open
 
 
-def extract_answer(response: str, *, wanted: AnswerType | None = None) -> Extraction | None:
+def extract_answer(response: str, *, wanted: AnswerType | None = None, names: Iterable[str] = ()) -> Extraction | None:
     """Return the final answer of a response, or None where it gives none that can be read for sure.
 
     Args:
         response: the response's text.
         wanted: what the question asks for, where its reference tells, see ``wanted_by``.
+        names: answers that the question knows; of those that are no mere numbers, one that is all that is said is read.
     """
     text = without_reasoning(response)
     said = _of_json(text)
     text = plain(text if said is None else f"<answer>{said}</answer>")
+    known = {name_of(name) for name in names if canonical(name).kind in ("words", "expression")} - {""}
+    behind = [first_line(text[marker.end() :]) for marker, _ in markers(text)[-1:]] if known else []
+    for said, rule in zip((text.strip(), *behind), ("whole", "answer_is"), strict=False):
+        if len(said) < _LONGEST_STATEMENT and name_of(said) in known:
+            return Extraction(said.lstrip("#*_>: ").rstrip("*_. "), rule)
     for line in _NEXT_QUESTION.finditer(text, 0, _LONGEST_STATEMENT):  # with which a model goes on once it has answered
         if found := _read(text[: line.start()], wanted):
             return found
@@ -146,8 +154,14 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
 
 def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return the answer of a text that announces none."""
+    first, _, rest = text.partition("\n\n")
+    goes_on = SO.search(rest) or sentences.CORRECTION.search(rest)
+    if wanted in (None, "value") and not goes_on and canonical(first).kind == "number":
+        return Extraction(first.strip(), "whole")
     after = _AFTERWORD.search(text)
-    text = (text if after is None or SO.search(text, after.end()) else text[: after.start()]).strip()
+    if after and not SO.search(text, after.end()) and (found := _unmarked(text[: after.start()], wanted)):
+        return found
+    text = text.strip()
     before, _, line = text.rpartition("\n")
     line = line.strip(" *_#>•\t").removeprefix("- ") if before else text
     kind = canonical(line).kind
@@ -158,6 +172,7 @@ def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
     return Extraction(concluded, "closing") if (concluded := sentences.closing(text)) else None
 
 
+@lru_cache(maxsize=1024)
 def reference_answer(reference: str) -> str | None:
     r"""Return the answer that a reference gives, or None where it gives none.
 
@@ -165,7 +180,7 @@ def reference_answer(reference: str) -> str | None:
     """
     text = reference.strip()
     is_solution = len(text) > 200 or any(sign in text for sign in ("boxed", "####", "\nA:", "\n\n"))
-    if is_solution and (found := extract_answer(text)):
+    if (is_solution or markers(text)) and (found := extract_answer(text)):
         return found.text
     return text or None
 
@@ -197,8 +212,10 @@ def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
     lines = "\n" + text
     lists_choices = wanted == "choice" and "\nB:" in text
     for mark, rule in (("####", "hash"), ("\nA:", "answer_line")):
-        line = first_line(lines.rpartition(mark)[2]) if mark in lines else ""
-        if sentences.is_answer_alone(line) and not (rule == "answer_line" and lists_choices):
+        behind = lines.rpartition(mark)[2].strip() if mark in lines else ""
+        line = first_line(behind)
+        is_heading = rule == "hash" and canonical(line).kind == "words" and (wanted == "value" or behind != line)
+        if not is_heading and sentences.is_answer_alone(line) and not (rule == "answer_line" and lists_choices):
             return Extraction(line, rule)
     return None
 

@@ -16,14 +16,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import regex
 
-from tokur_cli.answers.equivalence import Equivalence, Outcome
+from tokur_cli.answers.canonical import canonical
+from tokur_cli.answers.equivalence import Equivalence, Outcome, compare_cheaply
 from tokur_cli.answers.extract import Extraction, extract_answer, reference_answer, wanted_of
 from tokur_cli.answers.reasoning_gym import answer_to, quality_of, task_of
+from tokur_cli.answers.text import plain
 from tokur_cli.records.errors import RecordError, UsageError
 from tokur_cli.records.formats import verdicts_of
 from tokur_cli.records.mapping import value_at, with_fields
@@ -43,6 +45,11 @@ UNLABELLED: dict[str, str] = {
 
 _PLACEHOLDERS = ("proof", "notfound")  # NuminaMath's, where a problem asks for a proof, or no answer was found
 _PATTERN_SECONDS = 5.0
+_LISTED = re.compile(  # a choice in a question
+    r"(?:^\W*|[(\[]|\s(?=[A-J]\)))([A-J])[.):\]](?!\s*(?:[.,;]|(?:or|and)\b))[^\S\n]*(.+?)\s*"
+    r"(?=[(\[][B-J][)\]]|\s[B-J]\)|$)",
+    re.MULTILINE,
+)
 _PRECEDENCE = (Outcome.CORRECT, Outcome.TIMEOUT, Outcome.INCORRECT, Outcome.UNPARSABLE_REFERENCE)
 """Which outcome stands where there are several references: the first of these."""
 
@@ -143,7 +150,18 @@ class LabelRule:
             return _last_match(self.pattern, record)
         if task_of(record) is not None:
             return answer_to(record)
-        return extract_answer(record.response, wanted=wanted_of(record.references))
+        references, choices = record.references, _choices_of(record)
+        is_letter = {reference.upper() for reference in references or "AB"} <= choices.keys()
+        wanted = "choice" if is_letter else wanted_of(references)
+        names = {reference_answer(reference) or "" for reference in references}.union(choices.values())
+        found = extract_answer(record.response, wanted=wanted, names=names)
+        form = canonical(found.text if found else "")
+        if found is None or (wanted == "choice") == (form.kind == "choice"):
+            return found
+        if form.kind == "choice":
+            return replace(found, text=choices.get(form.text, found.text))
+        letters = [letter for letter, text in choices.items() if compare_cheaply(canonical(text), form)]
+        return replace(found, text=letters[0]) if len(letters) == 1 else found
 
     def _put_quality(self, labelled: Labelled) -> None:
         """Label a record by its data set's rule."""
@@ -156,6 +174,12 @@ class LabelRule:
         else:
             outcome = Outcome.NO_ANSWER if labelled.answer is None else Outcome.of(labelled.quality == 1.0)
             labelled.settle(outcome, "rule")
+
+
+def _choices_of(record: Record) -> dict[str, str]:
+    """Return the choices of a multiple choice by their letters, as a question's last list has them."""
+    turns = record.turns
+    return dict(_LISTED.findall(plain(str(turns[-1]["content"])))) if turns else {}
 
 
 def is_code(record: Record) -> bool:
@@ -208,7 +232,9 @@ def label_of(record: Record, field: str | None = None) -> tuple[float | None, st
 
 def _is_label(record: Record, name: str) -> bool:
     """Return whether a field is meant as the label: ``is_correct`` may say something else."""
-    return name in record.fields and (name != "is_correct" or record.fields[name] in (0, 1))
+    return name in record.fields and (
+        name != "is_correct" or str(record.fields[name]).lower() in ("0", "1", "0.0", "1.0", "true", "false")
+    )
 
 
 def grade(items: Iterable[tuple[str | None, Sequence[str]]], equivalence: Equivalence) -> list[Outcome]:

@@ -79,6 +79,11 @@ _PAIR = re.compile(
     r"\((?:[-+]?\d[\d./]*|\\frac\{\d+\}\{\d+\}|[-+]?[a-z]),\s*[^(),]{1,30}(?:,\s*[^(),]{1,30})?\)"
     r"|(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])(?<!:\d\d)"
 )
+_HEADING = re.compile(r"(?i)\A\W*(?:step|part|case|question|problem)\s\d+\b")
+_CONFIDENCE = re.compile(
+    r"(?i)\bconfiden(?:t|ce(?! interval))\b.*(?:%|\d\.\d)|%\s(?:sure|certain|confident)\b|\bof being correct"
+    r"|\A\W*(?:probability|confidence)\W+\d"
+)
 _ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
 _SOLVED = re.compile(  # what leads to the only equation of a sentence, or to the one that it draws from others
     r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|yields|produces)\b)[^=]*=\s*"
@@ -224,8 +229,8 @@ def closing(text: str) -> str | None:
     sentences = _sentences(language.with_points(text[-4_000:]))
     is_cut = not _ENDED.search(text[-300:])  # by a limit on tokens
     while sentences:
-        sentence = sentences.pop()
-        found = _readings(sentence)
+        sentence = _HEADING.sub("", sentences.pop())
+        found = [] if _CONFIDENCE.search(sentence) else _readings(sentence)
         is_fragment = is_cut and (not found or word_count(sentence[found[-1].end :].partition(",")[2]) > 2)
         if is_fragment or sentence.endswith(("?", ":")):
             return None

@@ -96,14 +96,15 @@ def reasoning_gym(record: Record) -> Record:
 def _has_choices(fields: Fields) -> bool:
     has_both = bool(fields.keys() & {*_KEYS}) and any(isinstance(fields.get(name), (list, dict)) for name in _LISTS)
     first = [find_value(fields, f"{name}.0", dict) or {"label": None} for name in _LISTS]
-    return has_both and all("label" in one for one in first) and _is_question(fields)  # not of a completion
+    is_asked = any(fields.get(name) for name in ("question", "messages", "prompt")) and fields.get("reference") is None
+    return has_both and all("label" in one for one in first) and is_asked  # not of a completion
 
 
 @row_format(_has_choices)
 def choices(record: Record) -> Record:
     """Read MMLU, MMLU-Pro, ARC and CommonsenseQA: question, choices or options, answer (from 0) or answerKey.
 
-    The choices are asked under the letters A, B, …; the reference is the right one's letter.
+    The choices are asked under the letters A, B, …, unless they are already; the reference is the right one's letter.
     """
     name, key = (next((name for name in names if name in record.fields), names[-1]) for names in (_LISTS, _KEYS))
     found, answer = record.fields[name], record.fields[key]
@@ -114,7 +115,7 @@ def choices(record: Record) -> Record:
     values, labels = (found["text"], found["label"]) if isinstance(found, dict) else (found, None)
     texts = [record.checked_text(name, as_text(value)) for value in values]
     letters = ascii_uppercase[: len(texts)]
-    lettered = "\n".join(f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True))
+    pairs = [*zip(letters, texts, strict=True)]
     by_number = isinstance(answer, int)
     by_value = labels is None if by_number else key != "answerKey"  # which is always a label
     places = [
@@ -124,7 +125,9 @@ def choices(record: Record) -> Record:
     ]
     if len(places) != 1 and answer not in ("", -1):  # where the answers of a test are kept secret
         raise record.error(f'is no choices row: "{key}" is {answer!r}, which is not one of "{name}"')
-    question, reference = f"{record.text('question')}\n{lettered}", letters[places[0]] if places else None
+    question, reference = record.get("question"), letters[places[0]] if places else None
+    if question and not all(re.search(rf"\b{one}\W{{1,3}}{re.escape(text)}", question) for one, text in pairs):
+        question = "\n".join([record.text("question"), *(f"{one}. {text}" for one, text in pairs)])
     return with_fields(record, question=question, reference=reference)
 
 
