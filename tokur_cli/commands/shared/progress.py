@@ -74,20 +74,20 @@ class Progress:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
+        count = total()
         self._bar = Bar(
             TextColumn(f"tokur {self.command}"),
             BarColumn(bar_width=20),  # all of it in 80 columns
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]}"),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            *([TextColumn("so far,"), TimeRemainingColumn(), TextColumn("left")] if count else []),
             # A descriptor of its own: that of standard error leads elsewhere while a library is kept silent
             console=Console(file=os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding=sys.stderr.encoding)),
             transient=True,
             redirect_stdout=False,  # at its end it would put back what standard output was here: Ray's, closed by then
         )
-        self._bar.add_task("", total=total(), speed="")
+        self._bar.add_task("", total=count, speed="")
         self._bar.start()
 
     def advance(self, records: int, tokens: int = 0) -> None:
