@@ -31,21 +31,14 @@ _LONGEST = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    r"""An answer in canonical form.
+    """An answer in canonical form."""
 
-    Attributes:
-        kind: ``number``; ``choice`` (a letter of a multiple choice); ``words`` (no mathematics in it); ``expression``.
-        text: the normal text; two answers of one kind with the same text are the same answer.
-        latex: the answer for a LaTeX parser: normal spellings, units still in ``\text``.
-        number: the number, when ``kind`` is ``number``.
-        beside: the answer that stands beside the letter of a choice, 17 of ``(C) 17``, where it is no mere word.
-    """
-
+    # ``number``; ``choice`` (a letter of a multiple choice); ``words`` (no mathematics in it); ``expression``
     kind: Literal["number", "choice", "words", "expression"]
-    text: str
-    latex: str
-    number: Number | None = None
-    beside: Canonical | None = None
+    text: str  # the normal text; two answers of one kind with the same text are the same answer
+    latex: str  # the answer for a LaTeX parser: normal spellings, units still in ``\text``
+    number: Number | None = None  # when ``kind`` is ``number``
+    beside: Canonical | None = None  # the answer beside a choice's letter, 17 of ``(C) 17``, where it is no mere word
 
 
 _COMMANDS = {"×": "times", "·": "cdot", "π": "pi", "√": "sqrt", "≤": "le", "≥": "ge", "≠": "ne", "∞": "infty"}

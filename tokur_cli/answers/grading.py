@@ -95,19 +95,12 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class LabelRule:
-    """How a record gets its answer and its label.
+    """How a record gets its answer and its label."""
 
-    Args:
-        field: the field that holds the label, see ``label_of``.
-        pattern: the expression that reads the answer in place of ``extract_answer``.
-        may_run_code: whether a data set's own rule may run an answer as code.
-        is_strict: whether a data set's own rule that cannot be used is an error, and not an unknown label.
-    """
-
-    field: str | None = None
-    pattern: str | None = None
-    may_run_code: bool = False
-    is_strict: bool = True
+    field: str | None = None  # that holds the label, see ``label_of``
+    pattern: str | None = None  # the expression that reads the answer in place of ``extract_answer``
+    may_run_code: bool = False  # whether a data set's own rule may run an answer as code
+    is_strict: bool = True  # whether a data set's own rule that cannot be used is an error, and not an unknown label
 
     def label(self, record: Record, *, answers: bool = True) -> Labelled:
         """Return a record with its label, or with what its label awaits.

@@ -13,27 +13,16 @@ from functools import cache, cached_property
 
 @dataclass(frozen=True)
 class Language:
-    r"""A language, by its words as regular expressions.
+    """A language, by its words as regular expressions."""
 
-    Attributes:
-        code: its ISO 639-1 code.
-        answer: its words for "answer".
-        link: what stands between these and the answer.
-        stems: what its words for "answer" have in common: a text without one has no marker of this language.
-        conclusion: words that draw a conclusion.
-        unsure: words by which a sentence denies or doubts its number or makes a bound of it.
-        common: words, or a script, that tell it from the others.
-        has_decimal_comma: whether it writes 0,5 for a half.
-    """
-
-    code: str
-    answer: str
-    link: str
-    stems: str
-    conclusion: str
-    unsure: str
-    common: str
-    has_decimal_comma: bool = True
+    code: str  # its ISO 639-1 code
+    answer: str  # its words for "answer"
+    link: str  # what stands between these and the answer
+    stems: str  # what its words for "answer" have in common: a text without one has no marker of this language
+    conclusion: str  # words that draw a conclusion
+    unsure: str  # words by which a sentence denies or doubts its number or makes a bound of it
+    common: str  # words, or a script, that tell it from the others
+    has_decimal_comma: bool = True  # whether it writes 0,5 for a half
 
     @cached_property
     def marker(self) -> re.Pattern[str]:

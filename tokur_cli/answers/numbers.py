@@ -19,21 +19,13 @@ from tokur_cli.answers.units import CURRENCY, CURRENCY_BEFORE, POWERS, SCALES, U
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it was written.
+    """A number as it was written."""
 
-    Attributes:
-        value: the number as written, exactly, without scale and unit.
-        scale: 1/100 for ``%``, 1,000,000 for ``million``, otherwise 1.
-        unit: what follows it, when it is a unit that we know.
-        name: the variable of ``x = 5`` or the base of ``52_8``, otherwise empty.
-        places: decimals written after the point; 0 for integers and fractions.
-    """
-
-    value: Fraction
-    scale: Fraction = Fraction(1)
-    unit: Unit | None = None
-    name: str = ""
-    places: int = 0
+    value: Fraction  # the number as written, exactly, without scale and unit
+    scale: Fraction = Fraction(1)  # 1/100 for ``%``, 1,000,000 for ``million``, otherwise 1
+    unit: Unit | None = None  # what follows it, when it is a unit that we know
+    name: str = ""  # the variable of ``x = 5`` or the base of ``52_8``, otherwise empty
+    places: int = 0  # decimals written after the point; 0 for integers and fractions
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,21 +19,13 @@ _ESCAPED_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 class Glyph(NamedTuple):
-    """The smallest piece of text that is drawn as one: a character as people count them, or one control code.
+    """The smallest piece of text that is drawn as one: a character as people count them, or one control code."""
 
-    Args:
-        start: its first code point in the text.
-        end: the code point after its last.
-        shown: what is drawn; never a control code, and the same for every output.
-        width: columns of a terminal that ``shown`` takes, at least 1.
-        newline: whether the line ends after it.
-    """
-
-    start: int
-    end: int
-    shown: str
-    width: int
-    newline: bool
+    start: int  # its first code point in the text
+    end: int  # the code point after its last
+    shown: str  # what is drawn; never a control code, and the same for every output
+    width: int  # columns of a terminal that ``shown`` takes, at least 1
+    newline: bool  # whether the line ends after it
 
 
 def glyphs(text: str) -> Iterator[Glyph]:

@@ -53,18 +53,11 @@ class ScoredResponse:
 
 @dataclass(frozen=True)
 class TextSet:
-    """K texts that answer one question: attempts to verify a response, or the samples of a question.
+    """K texts that answer one question: attempts to verify a response, or the samples of a question."""
 
-    Args:
-        question: what they answer, for a judge.
-        context: what is put before each for a model that reads them alone; empty for attempts, which are sentences.
-        texts: the texts.
-        tokens: their ids, each after its prompt's.
-        log_probabilities: log p of each text's tokens; None where no score needs them.
-    """
-
-    question: str
-    context: str
+    question: str  # what they answer, for a judge
+    context: str  # what is put before each for a model that reads them alone; empty for attempts, which are sentences
     texts: Sequence[str]
-    tokens: Sequence[TokenizedResponse]
+    tokens: Sequence[TokenizedResponse]  # their ids, each after its prompt's
+    # Log p of each text's tokens; None where no score needs them
     log_probabilities: Sequence[npt.NDArray[np.float32]] | None = None

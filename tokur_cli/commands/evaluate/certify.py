@@ -26,23 +26,15 @@ _INTERVAL = 0.025  # what either end of an interval of 95 % leaves out
 
 @dataclass(slots=True)
 class Response:
-    """The first response to a question.
+    """The first response to a question."""
 
-    Attributes:
-        value: its score, NaN where it has none.
-        label: 1 for correct, 0 for incorrect, NaN where that is not known; ``source`` and ``outcome`` are of it.
-        sample: its number.
-        chosen: how ``select`` chose it, and among how many; None if it did not.
-        asked: what its question asks: a digest of the prompt, else what tells the question from others.
-    """
-
-    value: float
-    label: float
+    value: float  # its score, NaN where it has none
+    label: float  # 1 for correct, 0 for incorrect, NaN where that is not known; ``source`` and ``outcome`` are of it
     sample: int
     source: str | None
     outcome: str
-    chosen: dict[str, Any] | None
-    asked: str
+    chosen: dict[str, Any] | None  # how ``select`` chose it, and among how many; None if it did not
+    asked: str  # what its question asks: a digest of the prompt, else what tells the question from others
 
 
 class LabelledQuestions:

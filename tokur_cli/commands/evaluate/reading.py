@@ -55,61 +55,36 @@ _WHERE_MISSING = {"layers": "all", "quantize": "none", "computed_from": "the mod
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is kept of a record.
+    """What is kept of a record."""
 
-    Args:
-        scores: the scores, and which way each points.
-        group_by: the field whose value tells the group; None for no groups.
-        answers: whether answers are kept, and every record must tell its question.
-        spans: whether its labelled spans are what is kept.
-    """
-
-    scores: Mapping[str, Orientation]
-    group_by: str | None = None
-    answers: bool = False
-    spans: bool = False
+    scores: Mapping[str, Orientation]  # and which way each points
+    group_by: str | None = None  # the field whose value tells the group; None for no groups
+    answers: bool = False  # whether answers are kept, and every record must tell its question
+    spans: bool = False  # whether its labelled spans are what is kept
 
 
 @dataclass
 class Columns:
-    """The records of one run: one file, or what of a file was scored under one seed.
-
-    Attributes:
-        path: the run's file.
-        wanted: what is kept.
-        name: what messages call the run: the file, with the seed where there are several.
-        label: labels, NaN where there is none.
-        length: numbers of tokens, NaN where that is not known.
-        scores: values by score, NaN where a record has none.
-        question: number of the question of each record, from 0; a record with neither an id nor a prompt is a question
-            by itself.
-        sample: sample numbers.
-        response: numbers of the responses; the spans of one stand together, in the order of the text.
-        group: names of the groups, None where a record has none; empty without groups.
-        answer: answers; empty unless they are wanted.
-        outcomes: how often each outcome came out.
-        probabilities: the scores that are probabilities of being correct.
-        numbers: the questions' numbers by their keys.
-        questions: which question each record belongs to.
-        settings: how the first record was made.
-    """
+    """The records of one run: one file, or what of a file was scored under one seed."""
 
     path: str
     wanted: Wanted
-    name: str = field(init=False)
-    label: array[float] = field(default_factory=lambda: array("d"))
-    length: array[float] = field(default_factory=lambda: array("d"))
-    scores: dict[str, array[float]] = field(init=False)
+    name: str = field(init=False)  # what messages call the run: the file, with the seed where there are several
+    label: array[float] = field(default_factory=lambda: array("d"))  # NaN where there is none
+    length: array[float] = field(default_factory=lambda: array("d"))  # numbers of tokens, NaN where that is not known
+    scores: dict[str, array[float]] = field(init=False)  # values by score, NaN where a record has none
+    # Number of the question of each record, from 0; a record with neither an id nor a prompt is a question by itself
     question: array[int] = field(default_factory=lambda: array("q"))
     sample: array[int] = field(default_factory=lambda: array("q"))
+    # Numbers of the responses; the spans of one stand together, in the order of the text
     response: array[int] = field(default_factory=lambda: array("q"))
-    group: list[str | None] = field(default_factory=list)
-    answer: list[str | None] = field(default_factory=list)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    probabilities: Collection[str] = (P_CORRECT,)
-    numbers: dict[str, int] = field(default_factory=dict)
-    questions: Questions = field(default_factory=Questions)
-    settings: dict[str, Any] = field(default_factory=dict)
+    group: list[str | None] = field(default_factory=list)  # None where a record has none; empty without groups
+    answer: list[str | None] = field(default_factory=list)  # empty unless answers are wanted
+    outcomes: Counter[str] = field(default_factory=Counter)  # how often each outcome came out
+    probabilities: Collection[str] = (P_CORRECT,)  # the scores that are probabilities of being correct
+    numbers: dict[str, int] = field(default_factory=dict)  # the questions' numbers by their keys
+    questions: Questions = field(default_factory=Questions)  # which question each record belongs to
+    settings: dict[str, Any] = field(default_factory=dict)  # how the first record was made
     _count: int = 0  # of questions
     _responses: int = 0
 

@@ -24,24 +24,16 @@ from tokur_cli.records.errors import TokurError
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What all scores achieve.
+    """What all scores achieve."""
 
-    Attributes:
-        overall: on all records.
-        groups: on each group of records, by its name, in order; empty where none was asked for.
-        outcomes: how often each outcome came out.
-        scaling: among N responses per question; None where that was not asked for.
-        stopping: of votes that end when they are settled, by the level; empty where that was not asked for.
-        options: how they were evaluated.
-        methods: how the probabilities were fitted that the scores stand for; empty where they stand for themselves.
-    """
-
-    overall: Evaluation
-    groups: dict[str, Evaluation]
-    outcomes: Counter[str]
-    scaling: Scaling | None
+    overall: Evaluation  # on all records
+    groups: dict[str, Evaluation]  # on each group of records, by its name, in order; empty where none was asked for
+    outcomes: Counter[str]  # how often each outcome came out
+    scaling: Scaling | None  # among N responses per question; None where that was not asked for
+    # Of votes that end when they are settled, by the level; empty where that was not asked for
     stopping: Mapping[float, Mapping[str, Estimate]]
-    options: EvaluationOptions
+    options: EvaluationOptions  # how they were evaluated
+    # How the probabilities were fitted that the scores stand for; empty where they stand for themselves
     methods: Mapping[str, str] = field(default_factory=dict)
 
 

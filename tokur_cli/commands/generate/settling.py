@@ -26,43 +26,28 @@ _END = object()  # of requests
 
 @dataclass(frozen=True, kw_only=True)
 class Poll(DecodingRequest):
-    """A request for no more samples than settle the vote.
+    """A request for no more samples than settle the vote."""
 
-    Args:
-        question: what tells how answers are read.
-        written: the responses that are there already, of the samples before the first that may be drawn.
-    """
-
-    question: Record
-    written: Sequence[Record]
+    question: Record  # what tells how answers are read
+    written: Sequence[Record]  # the responses that are there already, of the samples before the first that may be drawn
 
 
 @dataclass(frozen=True)
 class Polled:
-    """The responses that were still missing to a request's question, in the order of their samples.
-
-    Args:
-        drawn: how many were drawn.
-        settled: whether they settled the vote; else there are no more to be drawn.
-    """
+    """The responses that were still missing to a request's question, in the order of their samples."""
 
     index: int
     responses: list[DecodedResponse]
-    drawn: int
-    settled: bool
+    drawn: int  # how many were drawn
+    settled: bool  # whether they settled the vote; else there are no more to be drawn
 
 
 @dataclass
 class _OpenVote:
-    """A question whose vote is open.
+    """A question whose vote is open."""
 
-    Args:
-        poll: what was asked.
-        asked: how many samples were asked for, those included that are written already.
-    """
-
-    poll: Poll
-    asked: int
+    poll: Poll  # what was asked
+    asked: int  # how many samples were asked for, those included that are written already
     answers: list[str | None] = field(default_factory=list)  # of the samples that are counted
     responses: dict[int, DecodedResponse] = field(default_factory=dict)
 

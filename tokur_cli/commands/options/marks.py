@@ -52,26 +52,18 @@ class Rare:
 
 @dataclass(frozen=True)
 class Alone:
-    """Marks an option whose value may be left out.
+    """Marks an option whose value may be left out."""
 
-    Args:
-        value: the value that it has alone.
-        values: a regular expression of what may follow it as a value; any other one is given after ``=``.
-    """
-
-    value: str
-    values: str
+    value: str  # the value that it has alone
+    values: str  # a regular expression of what may follow it as a value; any other one is given after ``=``
 
 
 @dataclass(frozen=True)
 class Reads:
-    """Marks a parameter that names what is read.
+    """Marks a parameter that names what is read."""
 
-    Args:
-        names: returns the names from the parameter's value; by default the value is a name, None for nothing. (Not a
-            lambda within the annotation, which would not find its module's names.)
-    """
-
+    # Returns the names from the parameter's value; by default the value is a name, None for nothing. (Not a lambda
+    # within the annotation, which would not find its module's names.)
     names: Callable[[Any], Iterable[str | None]] = lambda value: [value]
 
 

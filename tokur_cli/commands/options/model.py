@@ -35,17 +35,12 @@ class NamedModel(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model, and how it is loaded.
-
-    Attributes:
-        of_records: its name was not asked for, the records have it.
-        is_default: nothing names it.
-    """
+    """Which model, and how it is loaded."""
 
     panel: ClassVar[str] = "Model"
 
-    of_records: bool = False
-    is_default: bool = False
+    of_records: bool = False  # its name was not asked for, the records have it
+    is_default: bool = False  # nothing names it
     name: Annotated[
         str | None,
         Reads(_model),

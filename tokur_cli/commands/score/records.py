@@ -30,19 +30,12 @@ class ScoringTask(NamedTuple):
 
 
 class ScoredLine(NamedTuple):
-    """A record with its results, as it will be written.
-
-    Args:
-        line: the record.
-        tokens: how many its response has.
-        tu: the sum of their total uncertainties; NaN where there was no draw.
-        entropy: the sum of the model's own entropies.
-    """
+    """A record with its results, as it will be written."""
 
     line: bytes
-    tokens: int
-    tu: float = math.nan
-    entropy: float = math.nan
+    tokens: int  # how many its response has
+    tu: float = math.nan  # the sum of their total uncertainties; NaN where there was no draw
+    entropy: float = math.nan  # the sum of the model's own entropies
 
 
 def settings_to_write(run: Mapping[str, Any], scores: Sequence[Score], options: ScoringOptions) -> dict[str, Any]:

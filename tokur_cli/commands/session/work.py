@@ -59,20 +59,15 @@ class Stream(ABC):
 
 @dataclass(frozen=True)
 class Work(ABC):
-    """What is asked of a model, checked as far as can be before one is loaded; workers are sent it.
-
-    Attributes:
-        command: name for messages.
-        needed: what a record has, as the names of its attributes.
-        makes_prompts: whether prompts are made where the records are read, so that the model is known there, too.
-    """
+    """What is asked of a model, checked as far as can be before one is loaded; workers are sent it."""
 
     model: ModelOptions
     form: PromptForm
     scoring: ScoringOptions
 
-    command: ClassVar[str]
-    needed: ClassVar[tuple[str, ...]]
+    command: ClassVar[str]  # name for messages
+    needed: ClassVar[tuple[str, ...]]  # what a record has, as the names of its attributes
+    # Whether prompts are made where the records are read, so that the model is known there, too
     makes_prompts: ClassVar[bool] = False
 
     @property

@@ -15,19 +15,12 @@ from tokur_cli.scores.steps import Span, step_spans, tokens_of_steps
 
 @dataclass(frozen=True)
 class ScoredTokens:
-    """The tokens of a scored response.
+    """The tokens of a scored response."""
 
-    Attributes:
-        response: its text.
-        spans: code points ``[start, end)`` of it, one pair per token.
-        values: quantities by name, a value per token; None where a token has none.
-        scored_steps: the steps that it was scored with; None without any.
-    """
-
-    response: str
-    spans: list[Span]
-    values: dict[str, list[float | None]]
-    scored_steps: list[Span] | None
+    response: str  # its text
+    spans: list[Span]  # code points ``[start, end)`` of it, one pair per token
+    values: dict[str, list[float | None]]  # quantities by name, a value per token; None where a token has none
+    scored_steps: list[Span] | None  # the steps that it was scored with; None without any
 
     def steps(self) -> Iterator[tuple[Span, range]]:
         """Yield the steps with the tokens of each: those that the record was scored with, else ``auto`` ones."""

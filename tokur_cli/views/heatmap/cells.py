@@ -18,17 +18,12 @@ Values: TypeAlias = Mapping[str, Sequence[float | None]]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A piece of a response that has one colour.
+    """A piece of a response that has one colour."""
 
-    Args:
-        text: the piece, sliced from the response; empty for a token without text.
-        glyphs: how it is drawn.
-        tokens: the tokens that it shows: one as a rule, several for a character that is made of several tokens, none
-            for text between tokens.
-    """
-
-    text: str
-    glyphs: tuple[Glyph, ...]
+    text: str  # the piece, sliced from the response; empty for a token without text
+    glyphs: tuple[Glyph, ...]  # how it is drawn
+    # The tokens that it shows: one as a rule, several for a character that is made of several tokens, none for text
+    # between tokens
     tokens: range
 
     @property

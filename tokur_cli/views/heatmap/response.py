@@ -21,21 +21,13 @@ _ROUNDS_TO_A_PERCENT = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """The likeliest tokens at one place, as ``tokur.alternatives`` has them.
+    """The likeliest tokens at one place, as ``tokur.alternatives`` has them."""
 
-    Args:
-        token: the place, from 0.
-        text: what each would add to the text, the likeliest first.
-        p: their probabilities under the model; None where one is not known.
-        p_mean: the same under the mean of the draws; None without draws.
-        draws: what the likeliest token of each draw would add.
-    """
-
-    token: int
-    text: tuple[str, ...]
-    p: tuple[float | None, ...]
-    p_mean: tuple[float | None, ...] | None = None
-    draws: tuple[str, ...] = ()
+    token: int  # the place, from 0
+    text: tuple[str, ...]  # what each would add to the text, the likeliest first
+    p: tuple[float | None, ...]  # their probabilities under the model; None where one is not known
+    p_mean: tuple[float | None, ...] | None = None  # the same under the mean of the draws; None without draws
+    draws: tuple[str, ...] = ()  # what the likeliest token of each draw would add
 
     def __post_init__(self) -> None:
         if any(len(known) != len(self.text) for known in (self.p, self.p_mean) if known is not None):
@@ -76,40 +68,24 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class HeatmapResponse:
-    """One response to paint.
+    """One response to paint."""
 
-    Args:
-        id: the question's id.
-        response: the model's text, exactly as it was written.
-        spans: code points ``[start, end)`` of ``response``, one pair per token, as ``scored_tokens`` allows them.
-        values: of the tokens, each quantity as long as ``spans``.
-        sums: of all tokens.
-        group: what the responses to one question have in common.
-        sample: which of the question's N responses this is.
-        question: the question's text.
-        scores: response-level scores by name; None where a score could not be computed.
-        correct: whether the answer is correct, None if that is not known.
-        withheld: whether a certificate keeps the answer back; None where none was applied.
-        answer: the answer extracted from the response.
-        reference: the gold answer.
-        steps: the reasoning steps, which join to the whole text.
-        alternatives: what else might have been written at tokens, by their indices; empty where that is not known.
-    """
-
-    id: str
-    response: str
+    id: str  # the question's id
+    response: str  # the model's text, exactly as it was written
+    # Code points ``[start, end)`` of ``response``, one pair per token, as ``scored_tokens`` allows them
     spans: Sequence[tuple[int, int]]
-    values: Values
-    sums: Sums = field(default_factory=dict)
-    group: str = ""
-    sample: int | None = None
+    values: Values  # of the tokens, each quantity as long as ``spans``
+    sums: Sums = field(default_factory=dict)  # of all tokens
+    group: str = ""  # what the responses to one question have in common
+    sample: int | None = None  # which of the question's N responses this is
     question: str | None = None
-    scores: Mapping[str, float | None] = field(default_factory=dict)
-    correct: bool | None = None
-    withheld: bool | None = None
-    answer: str | None = None
-    reference: str | None = None
-    steps: Sequence[Step] = ()
+    scores: Mapping[str, float | None] = field(default_factory=dict)  # None where one could not be computed
+    correct: bool | None = None  # whether the answer is correct, None if that is not known
+    withheld: bool | None = None  # whether a certificate keeps the answer back; None where none was applied
+    answer: str | None = None  # the answer extracted from the response
+    reference: str | None = None  # the gold answer
+    steps: Sequence[Step] = ()  # the reasoning steps, which join to the whole text
+    # What else might have been written at tokens, by their indices; empty where that is not known
     alternatives: Mapping[int, Alternatives] = field(default_factory=dict)
 
     @property

@@ -18,19 +18,12 @@ HIGH_QUANTILE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A colour scale of eight equal steps between two values of a quantity.
+    """A colour scale of eight equal steps between two values of a quantity."""
 
-    Args:
-        quantity: what is painted.
-        certain: the value at the certain end.
-        uncertain: the value at the uncertain end.
-        origin: in words, where the ends come from.
-    """
-
-    quantity: Quantity
-    certain: float
-    uncertain: float
-    origin: str
+    quantity: Quantity  # what is painted
+    certain: float  # the value at the certain end
+    uncertain: float  # the value at the uncertain end
+    origin: str  # in words, where the ends come from
 
     @property
     def edges(self) -> list[float]:

@@ -30,21 +30,13 @@ INKS: dict[Theme, tuple[str, ...]] = {"dark": (*[_WHITE] * 4, *[_BLACK] * 4), "l
 
 @dataclass(frozen=True, slots=True)
 class TerminalStyle:
-    """How to draw a heat map on a terminal.
+    """How to draw a heat map on a terminal."""
 
-    Args:
-        width: columns, at least `NARROWEST`.
-        painted: whether there are colours enough for the steps; else bars stand under the text.
-        theme: the background that the steps are made for; their text can be read on any.
-        detail: whether all scores, all steps, more tokens, and bars beside colours are shown.
-        by: the score that responses are ordered by, which is shown then.
-    """
-
-    width: int = 80
-    painted: bool = True
-    theme: Theme = "dark"
-    detail: bool = False
-    by: str | None = None
+    width: int = 80  # columns, at least `NARROWEST`
+    painted: bool = True  # whether there are colours enough for the steps; else bars stand under the text
+    theme: Theme = "dark"  # the background that the steps are made for; their text can be read on any
+    detail: bool = False  # whether all scores, all steps, more tokens, and bars beside colours are shown
+    by: str | None = None  # the score that responses are ordered by, which is shown then
 
     @property
     def has_bars(self) -> bool:
