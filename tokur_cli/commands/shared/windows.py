@@ -49,19 +49,17 @@ def windows(
     size, text, whole, current = next(sizes), 0, 0, None  # whole: how many items may be cut off
     try:
         for item in items:
-            if item is not None and key is None:
+            if item is not None:
                 window.append(item)
                 text += _size(item)
-                whole = len(window)
-            elif item is not None and key is not None and (found := key(item) or current) != current:
-                whole, current = len(window), found
+                if key is None:
+                    whole = len(window)
+                elif (found := key(item) or current) != current:
+                    whole, current = len(window) - 1, found
             if whole >= size or (whole and (text >= WINDOW_BYTES or item is None)):
                 yield window[:whole]
                 window, whole, size = window[whole:], 0, next(sizes)
                 text = sum(map(_size, window))
-            if item is not None and key is not None:
-                window.append(item)
-                text += _size(item)
     except TokurError:
         if whole:
             yield window[:whole]
