@@ -27,6 +27,7 @@ from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
 from tokur_cli.engine.generation.particles import GuidedResponse, Lineage
 from tokur_cli.metrics.adaptive_consistency import FEWEST
 from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.formats.base import with_tokur
 from tokur_cli.records.prompt import split_messages
 from tokur_cli.records.record import LABELS, SCHEMA, Record
 from tokur_cli.records.writer import Continuation
@@ -73,7 +74,7 @@ def request_of(
         if record.id is None:
             record.set("id", question_id(record, prompt_ids))
         key = str(record.id)
-        written = (already_written(_numbered(record, number)) for number in numbers)
+        written = (already_written(with_tokur(record.copy(), sample=number)) for number in numbers)
         if options.stop_at is None:
             samples = [number for number, there in zip(numbers, written, strict=True) if not there]
             return record, DecodingRequest(index, key, prompt_ids, samples)
@@ -289,12 +290,6 @@ def _lost(task: Iterable[DecodingRequest | None]) -> Iterator[tuple[DecodingRequ
     """Yield the errors of requests that no worker outlives."""
     reason = f"{DEATHS} workers died while they answered it, or a question beside it: is there too little memory?"
     return ((request, TokurError(reason)) for request in task if request is not None)
-
-
-def _numbered(question: Record, sample: int) -> Record:
-    twin = question.copy()
-    twin.set("tokur", {"sample": sample})
-    return twin
 
 
 def about_resampling(questions: Sequence[Sequence[Lineage]]) -> Iterator[str]:
