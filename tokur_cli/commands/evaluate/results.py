@@ -111,12 +111,8 @@ def verdicts(evaluation: Evaluation, name: str) -> dict[str, Estimate]:
     if evaluation.undecided is not None:
         return {}
     leads = leading(is_binary=evaluation.is_binary).name
-    found = {
-        other: differences[leads]
-        for other, differences in evaluation.scores[name].differences.items()
-        if leads in differences
-    }
-    return {other: estimate for other, estimate in found.items() if estimate.verdict}
+    differences = evaluation.scores[name].differences
+    return {other: found[leads] for other, found in differences.items() if leads in found and found[leads].verdict}
 
 
 def as_rows(results: Results) -> list[dict[str, Any]]:

@@ -141,11 +141,9 @@ def figure(estimate: Estimate, unit: str = "%", *, signed: bool = False) -> Cell
 
 def _comparison_table(results: Results, versus: str) -> Table:
     others = {name: one.differences.get(versus, {}) for name, one in results.overall.scores.items() if name != versus}
+    compared = {name for differences in others.values() for name in differences}
     leads = leading(is_binary=results.overall.is_binary)
-    metrics = [
-        leads,
-        *(metric for name, metric in METRICS.items() if metric.compared and any(name in of for of in others.values())),
-    ]
+    metrics = [leads, *(metric for name, metric in METRICS.items() if metric.compared and name in compared)]
     columns: list[Column] = []
     rows: dict[str, list[Cell]] = {name: [] for name in others}
     for metric in metrics:
