@@ -20,7 +20,7 @@ from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.labelled import Labeller, told_unmarked
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
-from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.errors import RecordError, TokurError, count_of
 from tokur_cli.records.outputs import STANDARD_OUTPUT, writing_whole
 from tokur_cli.records.question import Question, Questions
 from tokur_cli.records.record import SCHEMA, Record
@@ -130,7 +130,7 @@ class _Selection:
             yield from self.certified.told()
         for outcome in (Outcome.CODE_NOT_RUN, Outcome.RULE_NOT_USED):
             if count := self.unjudged[outcome]:
-                yield f"not judged: {count:,} response{'s' * (count > 1)} {UNLABELLED[outcome]}"
+                yield f"not judged: {count_of(count, 'response')} {UNLABELLED[outcome]}"
         if self.unmarked:
             yield told_unmarked(self.unmarked)
         mean = f"{self.options.by}_mean"

@@ -17,6 +17,11 @@ def there_are(names: Iterable[str], *unknown: str) -> str:
     return (f"; did you mean {' and '.join(meant)}?" if meant else ";") + f" there are: {', '.join(known)}"
 
 
+def count_of(number: int, noun: str) -> str:
+    """Return how many there are of what a message is about: ``1 record``, ``2,000 records``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 class TokurError(Exception):
     """A failure that the user can mend; its text is the whole message, without a traceback."""
 

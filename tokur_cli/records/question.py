@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from tokur_cli.records.encoding import encode_value
-from tokur_cli.records.errors import RecordError
+from tokur_cli.records.errors import RecordError, count_of
 from tokur_cli.records.prompt import split_messages
 from tokur_cli.records.record import Record
 
@@ -80,7 +80,7 @@ class Questions:
     def merged(self) -> str | None:
         """Return in words how many records have the prompt of another id; None without any."""
         merged = [each.records for those in self._by_prompt.values() for each in those if each.has_other_ids]
-        samples = f"they count as samples of {len(merged):,} question{'s' * (len(merged) != 1)}"
+        samples = f"they count as samples of {count_of(len(merged), 'question')}"
         return f"{sum(merged):,} records have the prompt of another id: {samples}" if merged else None
 
 

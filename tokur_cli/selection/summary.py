@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
+from tokur_cli.records.errors import count_of
 from tokur_cli.selection.gathering import Candidate
 from tokur_cli.selection.voting import Choice, majority_accuracy
 
@@ -58,7 +59,7 @@ class SelectionAccuracy:
         sums = [math.fsum(column) for column in zip(*self._figures, strict=True)]
         of_choice, majority, first, oracle, coverage = (f"{total / count:.2%}" for total in sums)
         left_out = f", {self._unlabelled:,} without labels left out" if self._unlabelled else ""
-        questions = f"({count:,} question{'s' if count > 1 else ''}{left_out})"
+        questions = f"({count_of(count, 'question')}{left_out})"
         accuracy = f"accuracy {of_choice}"
         if self._abstains:
             given = f"{sums[0] / sums[-1]:.2%}" if sums[-1] else "unknown"
@@ -96,24 +97,20 @@ class InputWarnings:
     def lines(self) -> Iterator[str]:
         """Yield what was found, a line each."""
         if count := self._without_id:
-            yield f"{_count(count, 'record')} without an id: grouped by prompt"
+            yield f"{count_of(count, 'record')} without an id: grouped by prompt"
         if count := self._duplicates:
             yield (
-                f"{_count(count, 'duplicate')} of (id, sample) left out (first {self._example}): records of several "
+                f"{count_of(count, 'duplicate')} of (id, sample) left out (first {self._example}): records of several "
                 "runs need different ids or samples"
             )
         if len(self._sizes) > 1:
             usual, count = max(self._sizes.items(), key=lambda pair: (pair[1], pair[0]))
             yield (
-                f"{_count(count, 'question')} with {_count(usual, 'response')}, "
+                f"{count_of(count, 'question')} with {count_of(usual, 'response')}, "
                 f"{self._sizes.total() - count:,} with another number ({min(self._sizes)} to {max(self._sizes)})"
             )
         responses = sum(size * count for size, count in self._sizes.items())
         # A plain majority over records that were never scored needs no score
         if self._needs_score or self._unscored.total() < responses:
             for outcome, count in self._unscored.items():
-                yield f"{count:,} of {_count(responses, 'response')} without a finite {self._by}: they {outcome}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+                yield f"{count:,} of {count_of(responses, 'response')} without a finite {self._by}: they {outcome}"

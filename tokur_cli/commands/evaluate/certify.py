@@ -14,7 +14,7 @@ from tokur_cli.answers.grading import UNLABELLED, Labelled
 from tokur_cli.commands.shared.certified import made_with
 from tokur_cli.commands.shared.digests import content_digest
 from tokur_cli.metrics.certification import certify, fewest, upper_bound
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import TokurError, UsageError, count_of
 from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record, differences
 from tokur_cli.scores.catalogue import choose_scores
@@ -110,7 +110,7 @@ class LabelledQuestions:
         """Yield what the user should know of the records, a line each."""
         unlabelled = Counter(response.outcome for response in self._first.values() if math.isnan(response.label))
         for outcome, count in unlabelled.items():
-            yield f"skipped {count:,} question{'s' * (count != 1)} {UNLABELLED.get(outcome, 'without a label')}"
+            yield f"skipped {count_of(count, 'question')} {UNLABELLED.get(outcome, 'without a label')}"
         if merged := self._questions.merged():
             yield merged
         if self._others:

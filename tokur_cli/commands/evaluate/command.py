@@ -18,7 +18,7 @@ from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.records.encoding import encode_value
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import TokurError, UsageError, count_of
 from tokur_cli.records.outputs import check_target, writing_whole
 from tokur_cli.records.streams import STDIN, display_name, file_id
 from tokur_cli.scores.calibration import P_CORRECT
@@ -145,7 +145,7 @@ def _say_left_out(results: Results, runs: Sequence[Columns]) -> None:
     without = sum(name is None for run in runs for name in run.group)
     if without:
         lacking = results.options.group_by or f"{results.options.difficulty} labelled samples of their question"
-        say(COMMAND, f"not in a group: {without:,} record{'s' * (without != 1)} without {lacking}")
+        say(COMMAND, f"not in a group: {count_of(without, 'record')} without {lacking}")
 
 
 def _write(results: Results, target: EvaluationOutput) -> None:

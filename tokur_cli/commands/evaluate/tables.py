@@ -12,6 +12,7 @@ from tokur_cli.metrics.catalogue import METRICS, Metric, leading
 from tokur_cli.metrics.estimate import Estimate
 from tokur_cli.metrics.evaluation import Evaluation
 from tokur_cli.metrics.scaling import Scaling
+from tokur_cli.records.errors import count_of
 from tokur_cli.scores.catalogue import LENGTH
 from tokur_cli.views.tables import MISSING, Cell, Column, Row, Table
 
@@ -42,9 +43,9 @@ def heading(results: Results) -> str:
     overall, outcomes = results.overall, results.outcomes
     runs = f" in {overall.runs} runs" if overall.runs > 1 else ""
     noun = _noun(results)
-    parts = [f"{_count(overall.records + overall.unlabelled, noun)}{runs}, {overall.records:,} with a label"]
+    parts = [f"{count_of(overall.records + overall.unlabelled, noun)}{runs}, {overall.records:,} with a label"]
     if overall.runs == 1 and overall.questions < overall.records:
-        parts.append(_count(overall.questions, "question"))
+        parts.append(count_of(overall.questions, "question"))
     if overall.accuracy.value is not None:
         what = "accuracy" if overall.is_binary else "mean quality"
         cell = figure(overall.accuracy)
@@ -57,13 +58,12 @@ def heading(results: Results) -> str:
 def left_out(results: Results) -> list[str]:
     """Return a line for each kind of record without a label, and for each score that labelled records lack."""
     outcomes, noun = results.outcomes, _noun(results)
-    lines = [f"skipped {_count(outcomes[name], noun)} {why}" for name, why in UNLABELLED.items() if outcomes[name]]
+    lines = [f"skipped {count_of(outcomes[name], noun)} {why}" for name, why in UNLABELLED.items() if outcomes[name]]
     missing: dict[int, list[str]] = {}
     for name, score in results.overall.scores.items():
         missing.setdefault(results.overall.records - score.records, []).append(name)
-    return lines + [
-        f"skipped for {', '.join(names)}: {_count(count, noun)} without it" for count, names in missing.items() if count
-    ]
+    lacking = ((count_of(count, noun), ", ".join(names)) for count, names in missing.items() if count)
+    return lines + [f"skipped for {names}: {records} without it" for records, names in lacking]
 
 
 def reasons(results: Results) -> list[str]:
@@ -221,7 +221,3 @@ def _p(value: float | None) -> str:
 
 def _noun(results: Results) -> str:
     return {"step": "span", "question": "question"}.get(results.options.level, "record")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' if number != 1 else ''}"

@@ -12,7 +12,7 @@ from tokur_cli.answers.grading import Labelled, LabelRule, grade
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.windows import windows
-from tokur_cli.records.errors import RecordError
+from tokur_cli.records.errors import RecordError, count_of
 from tokur_cli.records.record import SCHEMA, Record
 
 WINDOW = 64  # records that are labelled together: enough to share work on, few enough to hold with their token arrays
@@ -94,7 +94,7 @@ class Labeller(ExitStack):
 
 def told_unmarked(count: int) -> str:
     """Return what to tell of ``count`` unmarked responses that count as incorrect."""
-    responses = f"{count:,} responses" if count > 1 else "1 response"
+    responses = count_of(count, "response")
     return f'{responses} without a marked answer ("The answer is …"), incorrect beside words as reference'
 
 

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tokur_cli.records.errors import TokurError, UsageError
+from tokur_cli.records.errors import TokurError, UsageError, count_of
 from tokur_cli.records.quantity import Quantity
 from tokur_cli.views.heatmap.response import HeatmapResponse
 from tokur_cli.views.heatmap.style import STEPS
@@ -107,5 +107,5 @@ class ScaleBuilder:
             high = heapq.nlargest(beyond, values)[-1] if is_uncertainty else max(values)
         if low > high:
             raise UsageError(f"--range: the scale of {name} would run from {low:g} to {high:g}")
-        origin = f"{ends[0]} to {ends[1]} of {len(values):,} token{'s' if len(values) != 1 else ''}"
+        origin = f"{ends[0]} to {ends[1]} of {count_of(len(values), 'token')}"
         return Scale(quantity, *((low, high) if is_uncertainty else (high, low)), origin)

@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from rich.text import Text
 from wcwidth import wcswidth
 
+from tokur_cli.records.errors import count_of
 from tokur_cli.views.heatmap.cells import Cell, cells_of, wrap
 from tokur_cli.views.heatmap.response import HeatmapResponse, context, least_certain, uncertainty_of
 from tokur_cli.views.heatmap.scale import Scale
@@ -161,13 +162,12 @@ def _summary(response: HeatmapResponse, cells: Sequence[Cell], scales: Sequence[
     leading = response.leading_scores([scale.quantity for scale in scales], style.by)
     scores = response.scores if style.detail else leading
     known = [f"{picture(name)} {value:.4g}" for name, value in scores.items() if value is not None]
-    count = f"{len(response.spans):,} token{'s' * (len(response.spans) != 1)}"
-    facts = [*response.facts, *([] if style.detail else known), count]
+    facts = [*response.facts, *([] if style.detail else known), count_of(len(response.spans), "token")]
     parts: list[RenderableType] = [Text(" · ".join(facts), overflow="fold")]
     if style.detail:
         parts.append(Columns(map(Text, known), padding=(0, 3)))
         if unknown := len(response.scores) - len(known):
-            parts.append(Text(f"{unknown} score{'s' * (unknown > 1)} not known", _DIM))
+            parts.append(Text(f"{count_of(unknown, 'score')} not known", _DIM))
     parts += _top_tokens(response, cells, scales, style)
     return Group(*_spaced([Group(*parts), *_steps(response, scales[0], style)]))
 
