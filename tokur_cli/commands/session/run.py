@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -95,15 +96,11 @@ def dry_run(source: InputOptions, work: Work | None) -> None:
     asked, references = Questions(), 0
     lengths: list[tuple[int, int]] = []  # tokens of prompt and response
     for item in invalid.good(items):
+        question = None  # a log may not say it
         try:
-            if work is None or session is None:
-                length = (0, len(logged_logprobs(item)))
-            else:
-                length = work.count_tokens(session, item)
-            try:
-                question = asked.known(item)  # a log may not say it
-            except RecordError:  # of an id that stands for two, which only select and evaluate refuse
-                question = None
+            length = work.count_tokens(session, item) if work and session else (0, len(logged_logprobs(item)))
+            with suppress(RecordError):  # of an id that stands for two, which only select and evaluate refuse
+                question = asked.known(item)
             questions.add(item.line if question is None else question.key)
             references += item.reference is not None
             lengths.append(length)
@@ -118,7 +115,7 @@ def dry_run(source: InputOptions, work: Work | None) -> None:
         "prompt_tokens": sum(prompt for prompt, _ in lengths),
         "response_tokens": sum(response for _, response in lengths),
     }
-    if work is not None and session is not None:
+    if work and session:
         device = "cuda" if this_machine()["GPU"] and work.model.device_map != "cpu" else "cpu"
         found |= {
             "model": session.description.name,
