@@ -101,11 +101,7 @@ _LETTERS_WITH_STROKES = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "a
 
 @lru_cache(maxsize=65_536)
 def canonical(answer: str) -> Canonical:
-    """Return the canonical form of an answer's text.
-
-    Args:
-        answer: the answer as it was extracted, with or without LaTeX around it.
-    """
+    """Return the canonical form of an answer as it was extracted, with or without LaTeX around it."""
     if len(answer) > _LONGEST:
         return Canonical("words", " ".join(answer.split()), answer)
     marked = _without_working(_normalise(answer))

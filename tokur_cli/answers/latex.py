@@ -79,11 +79,7 @@ def _belongs_together(gap: str) -> bool:
 
 
 def common_name(text: str) -> str | None:
-    r"""Return one name for what has several: ``\emptyset`` is "no solution", ``sí`` is "yes"; else None.
-
-    Args:
-        text: a whole answer in normal form.
-    """
+    r"""Return one name for an answer in normal form: ``\emptyset`` is "no solution", ``sí`` is "yes"; else None."""
     if _NOTHING.fullmatch(text):
         return "no solution"
     if _REALS.fullmatch(text):

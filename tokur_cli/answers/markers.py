@@ -92,11 +92,7 @@ _COMMON = {language.code: frozenset(language.common.split()) for language in _TA
 
 
 def language_of(text: str) -> Language:
-    """Return the language that a text is most likely in; English where nothing tells.
-
-    Args:
-        text: a sentence or more.
-    """
+    """Return the language that a text, a sentence or more, is most likely in; English where nothing tells."""
     lowered = text.lower()
     if not text.isascii():
         for language in _TABLE:

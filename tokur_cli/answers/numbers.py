@@ -166,11 +166,7 @@ def _value_of(words: str) -> str:
 
 
 def amounts(text: str) -> list[Amount]:
-    """Return the amounts in a text, in their order and without overlaps.
-
-    Args:
-        text: as of ``read_number``.
-    """
+    """Return the amounts in a text as of ``read_number``, in their order and without overlaps."""
     found: list[Amount] = []
     match = _NUMBER.search(text)
     while match and len(found) < 48:

@@ -215,13 +215,10 @@ def _behind_marker(sentence: str, wanted: str | None, language: Language, worked
 
 
 def closing(text: str) -> str | None:
-    """Return the answer that a text's last sentences come to, or None where they do not for sure.
+    """Return the answer that the last sentences of a text in plain writing come to; None where they do not for sure.
 
     The last sentence with a number or formula counts: the result of its calculation, else its one number, where that is
     what was worked out before or the sentence draws a conclusion, else the one of its numbers that was worked out.
-
-    Args:
-        text: in plain writing.
     """
     language = language_of(text[-500:])
     if is_cut_off(text):
@@ -242,11 +239,7 @@ def closing(text: str) -> str | None:
 def _concluded(sentence: str, worked: str, language: Language, *, is_marked: bool) -> str | None:
     """Return the one answer that a sentence with numbers states, None where it may be another.
 
-    Args:
-        sentence: in plain writing.
-        worked: what comes before it.
-        language: its language.
-        is_marked: whether a marker announces that it states the answer.
+    ``worked`` is what comes before it; ``is_marked``, whether a marker announces that it states the answer.
     """
     main = main_clause(sentence, language)
     found = [one for one in _readings(main) if not _FUNCTION_BEFORE.search(main[: one.start])]

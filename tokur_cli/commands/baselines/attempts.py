@@ -20,13 +20,8 @@ from tokur_cli.records.errors import TokurError
 class Attempts:
     """Makes the attempts; each depends on (seed, id, sample, attempt) and the prompt, whatever else is in the batch.
 
-    Args:
-        session: the model.
-        options: how many, how long, at which temperature, with which seed.
-        likelihoods: whether a score needs to know how likely they are.
-
-    Attributes:
-        settings: what they depend on, for the records.
+    ``settings`` are what they depend on, for the records; ``likelihoods``: whether a score needs to know how likely
+    they are.
     """
 
     def __init__(self, session: Session, options: BaselineOptions, likelihoods: bool) -> None:

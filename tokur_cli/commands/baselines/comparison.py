@@ -56,10 +56,7 @@ def yes_no_question(session: Session, forms: Sequence[tuple[str, str]]) -> Calla
 class SetComparison:
     """Compares the texts of sets; ``settings`` are what the outcome depends on.
 
-    Args:
-        needs: the features that the chosen scores need.
-        session: the model that wrote them or is asked about them; other models are put on its device.
-        options: how texts are compared.
+    The session's model wrote them or is asked about them; other models are put on its device.
     """
 
     def __init__(self, needs: Collection[str], session: Session, options: BaselineOptions) -> None:

@@ -276,12 +276,7 @@ class _Plots:
 
     @contextmanager
     def _lines(self, file: str, *, square: bool = False) -> Iterator[Axes]:
-        """Give axes for at most ``MOST_LINES`` lines, told apart without their colours, too.
-
-        Args:
-            file: the files' name without ``.png`` and ``.svg``.
-            square: whether both axes go from 0 to 1 at the same scale.
-        """
+        """Give axes for at most ``MOST_LINES`` lines, told apart without colours, too; square ones from 0 to 1."""
         with self._figure(file, 5.6, 4.8 if square else 3.8) as figure:
             axes = figure.subplots()
             axes.set_prop_cycle(color=COLOURS, marker=list(MARKERS), markevery=[0.12] * MOST_LINES)

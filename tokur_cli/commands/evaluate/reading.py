@@ -182,14 +182,7 @@ def read_runs(
 ) -> list[Columns]:
     """Return the runs of labelled files, and say what the user should know of them.
 
-    Args:
-        paths: the files.
-        source: how they are read.
-        wanted: what is kept.
-        labels: how records get their labels.
-        invalid: what happens to bad records.
-        collect: is given each record, too.
-        graded_file: gets the records with their labels; None for nowhere.
+    ``collect`` is given each record, too; the file ``graded_file`` gets them with their labels.
     """
     runs: list[Columns] = []
     notes: list[str] = []

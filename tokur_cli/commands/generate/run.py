@@ -51,13 +51,6 @@ def request_of(
 ) -> tuple[Record, DecodingRequest]:
     """Return the question of a record, and the request for those samples of it that are not written already.
 
-    Args:
-        session: what makes the prompt.
-        options: how many responses are asked for, and until when.
-        index: the question's place in the input.
-        item: the record.
-        already_written: see ``Stream.lines``.
-
     Raises:
         RecordError: nothing can be asked.
     """
@@ -89,15 +82,9 @@ def request_of(
 
 
 class GenerateStream(Stream):
-    """Takes questions through the decoders of a pool and, as records, back in the input's order.
+    """Takes questions through the decoders of a pool (``Answering``) and, as records, back in the input's order.
 
-    Args:
-        session: what makes the prompts; its model need not have its weights here.
-        pool: who answers them, by ``Answering``.
-        options: how responses are generated.
-        scoring: how they are scored afterwards; None for not at all.
-        progress: told of work done.
-        invalid: what happens to bad records.
+    The session makes the prompts; its model need not have its weights here. Without ``scoring`` nothing is scored.
     """
 
     def __init__(

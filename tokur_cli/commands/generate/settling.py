@@ -53,12 +53,7 @@ class _OpenVote:
 
 
 class UntilSettled:
-    """Generates until votes are settled.
-
-    Args:
-        decoder: generates.
-        level: how surely the leading answer is to be the most frequent one.
-    """
+    """Generates until votes are settled: the leading answer is the most frequent one with probability ``level``."""
 
     def __init__(self, decoder: Decoder | VllmDecoder, level: float) -> None:
         self._decoder, self._level = decoder, level

@@ -12,11 +12,7 @@ from tokur_cli.views.heatmap.response import HeatmapResponse
 
 
 class Gallery:
-    """The chosen responses, in memory: of a sorted stream with a limit only as many as are shown, and a few more.
-
-    Attributes:
-        choice: what is shown.
-    """
+    """The chosen responses, in memory: of a sorted stream with a limit only as many as are shown, and a few more."""
 
     def __init__(self, choice: ChoiceOptions) -> None:
         self._orientation: Orientation = "uncertainty"

@@ -89,13 +89,7 @@ def names_of(parameter: inspect.Parameter) -> list[str]:
 
 
 def check_relations(parameters: Sequence[inspect.Parameter], values: Mapping[str, Any], given: Collection[str]) -> None:
-    """Refuse options that do not go together.
-
-    Args:
-        parameters: of a command.
-        values: of all of them, by name.
-        given: the names of those that the user gave.
-    """
+    """Refuse options of a command that do not go together; ``given`` are the names of those that the user gave."""
     called = {name: parameter.name for parameter in parameters for name in names_of(parameter)}
 
     def holds(condition: str) -> bool:

@@ -87,14 +87,7 @@ class ScoreWork(Work):
 
 
 class ScoreStream(Stream):
-    """Takes a stream of records through the scoring of a pool.
-
-    Args:
-        pool: who scores, by ``RecordScorer``.
-        options: what is computed.
-        progress: told of work done.
-        invalid: what happens to bad records.
-    """
+    """Takes a stream of records through the scoring of a pool, by ``RecordScorer``."""
 
     def __init__(self, pool: Pool, options: ScoringOptions, progress: Progress, invalid: InvalidRecords) -> None:
         self._pool, self._options, self._progress, self._invalid = pool, options, progress, invalid

@@ -21,12 +21,7 @@ from tokur_cli.records.record import Record
 
 
 def choose_model(options: ModelOptions, named: NamedModel | None = None) -> ModelOptions:
-    """Return the options with the model's name: as asked for, else the records' own, TOKUR_MODEL's, the embedded.
-
-    Args:
-        options: what was asked for.
-        named: what the records name.
-    """
+    """Return the options with the model's name: as asked for, else the records' own, TOKUR_MODEL's, the embedded."""
     if options.name is None and options.adapter is not None:  # on its own base
         return _at_revision(replace(options, name=options.adapter, adapter=None))
     found = options.or_named(named)
@@ -52,13 +47,7 @@ def _at_revision(options: ModelOptions) -> ModelOptions:
 def load(
     options: ModelOptions, progress: Progress, check: Callable[[ModelDescription], None] = lambda _: None
 ) -> LanguageModel:
-    """Load a model whose name ``choose_model`` has chosen.
-
-    Args:
-        options: the model's.
-        progress: told of it.
-        check: called before the weights are loaded: raises what the model is not fit for.
-    """
+    """Load a model whose name ``choose_model`` has chosen, unless ``check`` raises before its weights are loaded."""
     with _announced(options, progress):
         return load_language_model(options.request, check=check, progress=progress.say)
 

@@ -73,10 +73,6 @@ def _count_outputs(work: Work, source: InputOptions) -> int | None:
 def dry_run(source: InputOptions, work: Work | None) -> None:
     """Print how many records, bad ones, questions, references, tokens and batches a run would read.
 
-    Args:
-        source: the input.
-        work: what the run would do; None where ``score`` takes the log-probabilities that came with the responses.
-
     Raises:
         TokurError: the run would fail: there are bad records that are not skipped.
     """

@@ -50,10 +50,6 @@ def cells_of(response: str, spans: Sequence[tuple[int, int]]) -> list[Cell]:
 
     A character is never cut: one that several tokens share is a cell of its own that shows them all. A token without
     text is a cell too, drawn as ``∎`` where it stands.
-
-    Args:
-        response: the text.
-        spans: code points ``[start, end)`` per token, as in `HeatmapResponse`.
     """
     cells = []
     for tokens, placed in groupby(_placed(response, spans), key=itemgetter(0)):
