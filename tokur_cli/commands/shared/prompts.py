@@ -44,11 +44,6 @@ Where [answer] is just the final number or expression that solves the problem.
 Problem: {{ question }}"""
 """The step-by-step prompt of the paper (appendix "Prompt Templates"), first published by Meta."""
 
-WORD_FOR_WORD = (
-    'a "prompt" without the chat template\'s control tokens is taken word for word; '
-    "--question-field prompt puts it into the template"
-)
-
 
 class PromptForm:
     """How a record's question becomes a prompt.
@@ -121,8 +116,16 @@ class PromptForm:
         prompt = record.prompt
         if record.tokur.get("reasoning") == "withheld":
             yield "the reasoning before some responses was withheld: they are scored as if there had been none"
-        if self.is_word_for_word(prompt, tokenizer):
-            yield WORD_FOR_WORD
+        if (
+            prompt.text is not None
+            and self._jinja is None
+            and tokenizer.chat.template
+            and not tokenizer.chat.holds_control_tokens(prompt.text)
+        ):
+            yield (
+                'a "prompt" without the chat template\'s control tokens is taken word for word; '
+                "--question-field prompt puts it into the template"
+            )
         text = find_value(record.fields, "prompt", str)
         ids = prompt.token_ids or [len(tokenizer.tokenizer)]
         is_of_ids = text is not None and not any(record.get(name) for name in ("question", "messages"))
@@ -146,11 +149,6 @@ class PromptForm:
             yield "some prompts have calls of tools, but the records do not define them: they are left out"
         if prompt.tools is not None and "tools" not in tokenizer.chat.template:
             yield "the model's chat template has no place for tools: their definitions are left out"
-
-    def is_word_for_word(self, prompt: Prompt, tokenizer: ResponseTokenizer) -> bool:
-        """Return whether a prompt is text without what the model's chat template puts around a question."""
-        is_text = prompt.text is not None and self._jinja is None and bool(tokenizer.chat.template)
-        return is_text and not tokenizer.chat.holds_control_tokens(str(prompt.text))
 
     def _rendered(
         self,
