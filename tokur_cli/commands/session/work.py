@@ -85,12 +85,12 @@ class Work(ABC):
         """Whether an output that was cut off can be continued."""
         return True
 
-    def with_model(self, first: Record | None) -> Self:
+    def with_model(self, first: Record) -> Self:
         """Return the work with the name of the model that it comes to, now that the first record is known.
 
         The model that a record names counts for its response: what answered a question before need not do so again.
         """
-        if first is None or "response" not in self.needed:
+        if "response" not in self.needed:
             return replace(self, model=choose_model(self.model))
         chosen = choose_model(self.model, model_named(first))
         if chosen.is_default:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ _LINE_SECONDS = 60.0  # between the lines of a log, and before the first
 _BAR_SECONDS = 0.1
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """Counts records and tokens; what a terminal shows at once, a log hears of when it takes long.
 
     Args:
@@ -37,9 +38,6 @@ class Progress:
         self._bar: Bar | None = None
         self._started = self._said = time.perf_counter()
         self._total: Callable[[], int | None] | None = None
-
-    def __enter__(self) -> Progress:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         if self._bar is not None:
