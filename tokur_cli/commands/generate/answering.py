@@ -11,13 +11,12 @@ from tokur_cli.commands.generate.settling import UntilSettled
 from tokur_cli.commands.options.model import DecodingOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.pipeline import RecordScorer
-from tokur_cli.commands.score.records import ScoringTask, settings_for
+from tokur_cli.commands.score.records import ScoringTask
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.particles import Guide, ParticleFilter, Resampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
-from tokur_cli.records.record import Record
 from tokur_cli.scores.steps import GuideScore
 
 
@@ -39,7 +38,7 @@ class Answering:
             guided_by = {guide.quantity.name} if guide else set()
             self._scorer = RecordScorer(session, wanted, guided_by=guided_by, share=share if is_vllm else 1.0)
         if self._scorer and score:  # prompts are made here, and responses come to be scored with their ids
-            self.settings = settings_for(self._scorer.settings, Record({"tokur": {"prompt_token_ids": []}}))
+            self.settings = {name: value for name, value in self._scorer.settings.items() if name != "prompts"}
         self._decoder: Decoder | VllmDecoder | ParticleFilter | UntilSettled = decoder
         if self._scorer and guidance and guide:
             assert isinstance(decoder, Decoder)
