@@ -19,43 +19,30 @@ REJECTION = "Rejection and calibration"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure of how well a score tells correct from incorrect.
+    """A figure of how well a score tells correct from incorrect."""
 
-    Attributes:
-        name: what JSON calls it.
-        title: what tables and messages call it.
-        meaning: what it says, in a few words, for the help.
-        table: the title of the table that shows it.
-        kind: ``ranking``: of the order of the confidences, ``at_length``: where lengths are known, too;
-            ``probability``: of probabilities of being correct, those that the score is, else those that it is
-            calibrated to; ``spans``: of a response's spans, and the mean over responses.
-        of: ``ranking``: from ``Sums`` under R sets of weights to (R,) values; ``probability``: from (N,) probabilities
-            and labels to the (N,) losses whose mean it is; ``spans``: from the (S,) labels and confidences of a
-            response's spans to a value. NaN where it is not defined.
-        better: which values are the better ones.
-        unit: a fraction is shown in percent.
-        has_interval: whether it is resampled, for intervals and comparisons.
-        compared: whether the table of differences from a baseline shows it.
-        chance: what a score without information gets, if that is the same for any records. The first such metric that
-            the labels allow leads: groups are compared by it, and tables of differences begin with it.
-        graded: whether it is defined for labels between correct and incorrect, too.
-        calibrates: whether it is computed of calibrated probabilities, too.
-    """
-
-    name: str
-    title: str
-    meaning: str
-    table: str
+    name: str  # what JSON calls it
+    title: str  # what tables and messages call it
+    meaning: str  # what it says, in a few words, for the help
+    table: str  # the title of the table that shows it
+    # ``ranking``: of the order of the confidences, ``at_length``: where lengths are known, too; ``probability``: of
+    # probabilities of being correct, those that the score is, else those that it is calibrated to; ``spans``: of a
+    # response's spans, and the mean over responses
     kind: Literal["ranking", "at_length", "probability", "spans"]
+    # ``ranking``: from ``Sums`` under R sets of weights to (R,) values; ``probability``: from (N,) probabilities and
+    # labels to the (N,) losses whose mean it is; ``spans``: from the (S,) labels and confidences of a response's spans
+    # to a value. NaN where it is not defined
     of: Callable[..., Any]
     _: KW_ONLY
-    better: Literal["higher", "lower"] = "higher"
-    unit: Literal["%", "nats"] = "%"
-    has_interval: bool = True
-    compared: bool = False
+    better: Literal["higher", "lower"] = "higher"  # which values are the better ones
+    unit: Literal["%", "nats"] = "%"  # a fraction is shown in percent
+    has_interval: bool = True  # whether it is resampled, for intervals and comparisons
+    compared: bool = False  # whether the table of differences from a baseline shows it
+    # What a score without information gets, if that is the same for any records. The first such metric that the labels
+    # allow leads: groups are compared by it, and tables of differences begin with it
     chance: float | None = None
-    graded: bool = True
-    calibrates: bool = True
+    graded: bool = True  # whether it is defined for labels between correct and incorrect, too
+    calibrates: bool = True  # whether it is computed of calibrated probabilities, too
 
 
 _RANKED = "correct ranked above incorrect"

@@ -45,19 +45,13 @@ GROWTH = 4
 
 
 class Certified(NamedTuple):
-    """What is certified.
+    """What is certified."""
 
-    Attributes:
-        size: how many of the labelled responses are above the threshold.
-        errors: how many of these are wrong.
-        next: the place of the response whose confidence and tie-break are the threshold; None where all are above it.
-        bound: the upper end of the Clopper–Pearson interval of their risk, at the level at which it was tested.
-    """
-
-    size: int
-    errors: int
+    size: int  # how many of the labelled responses are above the threshold
+    errors: int  # how many of these are wrong
+    # The place of the response whose confidence and tie-break are the threshold; None where all are above it
     next: int | None
-    bound: float
+    bound: float  # the upper end of the Clopper–Pearson interval of their risk, at the level at which it was tested
 
 
 def certify(

@@ -12,25 +12,15 @@ from tokur_cli.metrics.ranking import Floats
 
 
 class Estimate(NamedTuple):
-    """A metric, or how far it is above the same metric of the baseline.
+    """A metric, or how far it is above the same metric of the baseline."""
 
-    Attributes:
-        value: of one run, or the mean of several; None where it is not defined.
-        low: lower end of the 95 % interval.
-        high: upper end.
-        p: two-sided p-value of no difference, from the paired bootstrap.
-        std: sample standard deviation (n − 1) of several values.
-        values: those that the mean is of; empty for one run.
-        reason: why it is not defined.
-    """
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    std: float | None = None
-    values: tuple[float, ...] = ()
-    reason: str | None = None
+    value: float | None  # of one run, or the mean of several; None where it is not defined
+    low: float | None = None  # lower end of the 95 % interval
+    high: float | None = None  # upper end
+    p: float | None = None  # two-sided p-value of no difference, from the paired bootstrap
+    std: float | None = None  # sample standard deviation (n − 1) of several values
+    values: tuple[float, ...] = ()  # those that the mean is of; empty for one run
+    reason: str | None = None  # why it is not defined
 
     @classmethod
     def resampled(cls, values: Floats, *, is_difference: bool = False, reason: str | None = None) -> Estimate:

@@ -31,40 +31,24 @@ Of two scores that rank alike, one is called better or worse in 67 % of sets of 
 
 
 class ScoreResult(NamedTuple):
-    """What one score achieves, in one run or over several.
+    """What one score achieves, in one run or over several."""
 
-    Attributes:
-        records: how many labelled records have it, summed over runs.
-        metrics: by name, those of ``METRICS`` that it can have, in their order.
-        differences: from each other one of the baselines, by the same names, on the records that have both.
-    """
-
-    records: int
-    metrics: dict[str, Estimate]
+    records: int  # how many labelled records have it, summed over runs
+    metrics: dict[str, Estimate]  # by name, those of ``METRICS`` that it can have, in their order
+    # From each other one of the baselines, by the same names, on the records that have both
     differences: dict[str, dict[str, Estimate]]
 
 
 class Evaluation(NamedTuple):
-    """What every score achieves on a set of records, in one run or over several.
+    """What every score achieves on a set of records, in one run or over several."""
 
-    Attributes:
-        records: how many records have a label, summed over runs.
-        questions: how many questions these answer.
-        unlabelled: how many records have none and are left out.
-        accuracy: mean label.
-        is_binary: whether all labels are correct or incorrect, not graded in between.
-        scores: what each score achieves, by its name.
-        undecided: why no score is called better or worse than another one; None where they may be.
-        runs: how many runs there are.
-    """
-
-    records: int
-    questions: int
-    unlabelled: int
-    accuracy: Estimate
-    is_binary: bool
-    scores: dict[str, ScoreResult]
-    undecided: str | None = None
+    records: int  # how many records have a label, summed over runs
+    questions: int  # how many questions these answer
+    unlabelled: int  # how many records have none and are left out
+    accuracy: Estimate  # the mean label
+    is_binary: bool  # whether all labels are correct or incorrect, not graded in between
+    scores: dict[str, ScoreResult]  # what each score achieves, by its name
+    undecided: str | None = None  # why no score is called better or worse than another one; None where they may be
     runs: int = 1
 
 

@@ -33,35 +33,20 @@ _ANY_RUN = ("seed", "attempt_seed", "version", "calibration", "prompts", "model_
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a calibration's file holds.
+    """What a calibration's file holds."""
 
-    Args:
-        method: how it was fitted.
-        scores: what it takes, by name.
-        weights: w, one a score; None for isotonic regression.
-        intercept: b; None for isotonic regression.
-        points: (s, p), s rising; None for the other methods.
-        settings: how the scores were made that it was fitted on: what they depend on of ``tokur.run``.
-        records: how many it was fitted on.
-        questions: how many these answer.
-        labels: how many of the records' labels came from where: a field, ``reference`` or ``tests``.
-        cross_validation: how good its probabilities are for questions that it was not fitted on.
-        version: of tokur.
-        schema: of the file.
-    """
-
-    method: Method
-    scores: tuple[str, ...]
-    weights: tuple[float, ...] | None
-    intercept: float | None
-    points: tuple[tuple[float, float], ...] | None
-    settings: Mapping[str, Any]
-    records: int
-    questions: int
-    labels: Mapping[str, int]
-    cross_validation: Mapping[str, Any]
-    version: str = __version__
-    schema: int = 1
+    method: Method  # how it was fitted
+    scores: tuple[str, ...]  # what it takes, by name
+    weights: tuple[float, ...] | None  # w, one a score; None for isotonic regression
+    intercept: float | None  # b; None for isotonic regression
+    points: tuple[tuple[float, float], ...] | None  # (s, p), s rising; None for the other methods
+    settings: Mapping[str, Any]  # how the scores were made that it was fitted on: what they depend on of ``tokur.run``
+    records: int  # how many it was fitted on
+    questions: int  # how many these answer
+    labels: Mapping[str, int]  # how many of the records' labels came from where: a field, ``reference`` or ``tests``
+    cross_validation: Mapping[str, Any]  # how good its probabilities are for questions that it was not fitted on
+    version: str = __version__  # of tokur
+    schema: int = 1  # of the file
 
     def __post_init__(self) -> None:
         from tokur_cli.scores.catalogue import CATALOGUE

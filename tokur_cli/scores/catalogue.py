@@ -73,24 +73,15 @@ GRAM_REGULARISATION = 1e-3  # LLM-Check's α
 
 @dataclass(frozen=True)
 class Score:
-    """One number per response.
+    """One number per response."""
 
-    Args:
-        name: key under ``tokur.scores``.
-        orientation: ``uncertainty`` (lower is better) or ``confidence`` (higher is better).
-        source: who proposed it.
-        meaning: one line for tables and help.
-        needs: the features it is computed from.
-        compute: the function, in float64.
-        on_demand: whether it is computed only where it, or every score, is asked for, though it takes no more.
-    """
-
-    name: str
-    orientation: Orientation
-    source: str
-    meaning: str
-    needs: tuple[str, ...]
-    compute: Callable[[Features], float]
+    name: str  # key under ``tokur.scores``
+    orientation: Orientation  # ``uncertainty`` (lower is better) or ``confidence`` (higher is better)
+    source: str  # who proposed it
+    meaning: str  # one line for tables and help
+    needs: tuple[str, ...]  # the features it is computed from
+    compute: Callable[[Features], float]  # the function, in float64
+    # Whether it is computed only where it, or every score, is asked for, though it takes no more
     on_demand: bool = False
 
     @property

@@ -28,55 +28,35 @@ _ANY_GENERATION = ("seed", "version")
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a certificate's file holds.
+    """What a certificate's file holds."""
 
-    Args:
-        risk: the part of the answers given that may be wrong.
-        confidence: how probably it keeps to that, over the labels.
-        score: the score's name.
-        threshold: answers are given to questions whose score is better; None: to all that have the score.
-        tie_break: answers are given to those at the threshold whose tie-break is larger; 0 without a threshold.
-        coverage: the part of the labelled questions that is answered: ``value``, with its 95 % interval ``low``,
-            ``high``.
-        bound: upper Clopper–Pearson bound of the part that is wrong, at the level of the test.
-        answered: how many of the labelled questions are answered.
-        errors: how many of these are answered incorrectly.
-        questions: how many there are.
-        selection: how each one's response was chosen, as ``tokur.selection`` has it, and among how many (``samples``,
-            None where that differs); None for the first response.
-        settings: how the responses and their scores were made.
-        labels: how many of the labels came from where.
-        scores: those of the labelled responses, ascending, see ``MOST_SCORES``.
-        asked: what tells the labelled questions by their words, see ``tie_break_of``: the lowest, ascending, at most
-            ``MOST_SCORES``.
-        data: what tells the labelled questions, with scores and labels, from others.
-        assumption: what the guarantee rests on.
-        version: of tokur.
-        schema: of the file.
-    """
-
-    risk: float
-    confidence: float
+    risk: float  # the part of the answers given that may be wrong
+    confidence: float  # how probably it keeps to that, over the labels
     score: str
-    threshold: float | None
-    tie_break: float
+    threshold: float | None  # answers are given to questions whose score is better; None: to all that have the score
+    tie_break: float  # answers are given to those at the threshold whose tie-break is larger; 0 without a threshold
+    # The part of the labelled questions that is answered: ``value``, with its 95 % interval ``low``, ``high``
     coverage: Mapping[str, float]
-    bound: float
-    answered: int
-    errors: int
-    questions: int
+    bound: float  # upper Clopper–Pearson bound of the part that is wrong, at the level of the test
+    answered: int  # how many of the labelled questions are answered
+    errors: int  # how many of these are answered incorrectly
+    questions: int  # how many there are
+    # How each one's response was chosen, as ``tokur.selection`` has it, and among how many (``samples``, None where
+    # that differs); None for the first response
     selection: Mapping[str, Any] | None
-    settings: Mapping[str, Any]
-    labels: Mapping[str, int]
-    scores: tuple[float, ...]
+    settings: Mapping[str, Any]  # how the responses and their scores were made
+    labels: Mapping[str, int]  # how many of the labels came from where
+    scores: tuple[float, ...]  # those of the labelled responses, ascending, see ``MOST_SCORES``
+    # What tells the labelled questions by their words, see ``tie_break_of``: the lowest, ascending, at most
+    # ``MOST_SCORES``
     asked: tuple[float, ...]
-    data: str
-    assumption: str = (
+    data: str  # what tells the labelled questions, with scores and labels, from others
+    assumption: str = (  # what the guarantee rests on
         "The labelled questions are independent draws from where the new ones come from, and the new ones are answered "
         "and scored in the same way."
     )
-    version: str = __version__
-    schema: int = 1
+    version: str = __version__  # of tokur
+    schema: int = 1  # of the file
 
     def __post_init__(self) -> None:
         if self.score not in CATALOGUE:

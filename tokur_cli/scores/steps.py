@@ -143,15 +143,11 @@ def describe_steps(
 
 @dataclass(frozen=True)
 class GuideScore:
-    """What a generation is guided by: how sure the model is of what a response says so far.
+    """What a generation is guided by: how sure the model is of what a response says so far."""
 
-    Args:
-        name: of a quantity, as in ``GUIDES``.
-        over: ``mean`` or ``sum`` over the tokens so far, ``top5`` (the mean of the five least certain ones) or ``step``
-            (the mean over the last step alone).
-    """
-
-    name: str
+    name: str  # of a quantity, as in ``GUIDES``
+    # ``mean`` or ``sum`` over the tokens so far, ``top5`` (the mean of the five least certain ones) or ``step`` (the
+    # mean over the last step alone)
     over: Over
 
     @property

@@ -25,31 +25,19 @@ _IN_MEMORY = 32 << 20  # bytes of text that need no file
 
 @dataclass(slots=True)
 class Candidate:
-    """What a choice needs to know of a response.
+    """What a choice needs to know of a response."""
 
-    Attributes:
-        answer: as extracted; None for no answer.
-        confidence: higher is better; None where the score is missing.
-        is_unmarked: whether it does not say which of its words is the answer, though the reference is words.
-        is_code: whether it is code, which has no answer.
-        correct: whether it is right, where that is known already.
-        awaits: what is yet to tell: the comparison with its question's references, or the tests of its row.
-        sample: its number among those of its question; None where the record has none.
-        id: of its record.
-        offset: where its text is in the temporary file.
-        certified: the score that a certificate goes by; None without either.
-    """
-
-    answer: str | None
-    confidence: float | None
-    is_unmarked: bool
-    is_code: bool
-    correct: bool | None
+    answer: str | None  # as extracted; None for no answer
+    confidence: float | None  # higher is better; None where the score is missing
+    is_unmarked: bool  # whether it does not say which of its words is the answer, though the reference is words
+    is_code: bool  # whether it is code, which has no answer
+    correct: bool | None  # whether it is right, where that is known already
+    # What is yet to tell: the comparison with its question's references, or the tests of its row
     awaits: Literal["comparison", "tests"] | None
-    sample: int | None = None
-    id: str | None = None
-    offset: int = field(init=False)
-    certified: float | None = None
+    sample: int | None = None  # its number among those of its question; None where the record has none
+    id: str | None = None  # of its record
+    offset: int = field(init=False)  # where its text is in the temporary file
+    certified: float | None = None  # the score that a certificate goes by; None without either
 
 
 def without_duplicates(responses: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:

@@ -39,15 +39,10 @@ Weight = Literal["exp", "rank"]
 
 
 class Keep(NamedTuple):
-    """How many of the most confident responses are kept.
+    """How many of the most confident responses are kept."""
 
-    Attributes:
-        fraction: of all, in (0, 1], rounded up.
-        minimum: how many are kept in any case, where there are so many.
-    """
-
-    fraction: Fraction = Fraction(1)
-    minimum: int = 1
+    fraction: Fraction = Fraction(1)  # of all, in (0, 1], rounded up
+    minimum: int = 1  # how many are kept in any case, where there are so many
 
     def of(self, count: int) -> int:
         """Return how many of so many are kept."""
@@ -55,17 +50,11 @@ class Keep(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How a choice is made.
+    """How a choice is made."""
 
-    Attributes:
-        method: how the kept responses vote.
-        keep: how many are kept.
-        weight: the weights of ``wbon``.
-    """
-
-    method: Method
-    keep: Keep = Keep()
-    weight: Weight = "exp"
+    method: Method  # how the kept responses vote
+    keep: Keep = Keep()  # how many are kept
+    weight: Weight = "exp"  # the weights of ``wbon``
 
     @property
     def needs_score(self) -> bool:
@@ -74,33 +63,20 @@ class Rule(NamedTuple):
 
 
 class ClassVotes(NamedTuple):
-    """What one class of equal answers got.
+    """What one class of equal answers got."""
 
-    Attributes:
-        label: the class; None for no answer.
-        votes: kept responses in it.
-        weight: the sum of their weights.
-        best: its most confident response.
-    """
-
-    label: Hashable
-    votes: int
-    weight: float
-    best: int
+    label: Hashable  # the class; None for no answer
+    votes: int  # kept responses in it
+    weight: float  # the sum of their weights
+    best: int  # its most confident response
 
 
 class Choice(NamedTuple):
-    """The outcome for one question; responses are given by their index.
+    """The outcome for one question; responses are given by their index."""
 
-    Attributes:
-        ranking: the responses that have the score, most confident first.
-        weights: the kept responses, in the order of the ranking, and their weights.
-        classes: the classes among the kept responses, the winner first.
-    """
-
-    ranking: list[int]
-    weights: dict[int, float]
-    classes: list[ClassVotes]
+    ranking: list[int]  # the responses that have the score, most confident first
+    weights: dict[int, float]  # the kept responses, in the order of the ranking, and their weights
+    classes: list[ClassVotes]  # the classes among the kept responses, the winner first
 
     @property
     def chosen(self) -> int:
