@@ -33,16 +33,11 @@ def claim_standard_streams() -> None:
 
 def say(command: str, message: str) -> None:
     """Write a message to standard error, in the name of the command; what records and names hold in it is harmless."""
-    print(f"tokur {command}".rstrip() + f": {harmless(message)}", file=sys.stderr, flush=True)
+    if not (message.isascii() and message.isprintable()):  # else the module is not worth its import
+        from tokur_cli.views.visible import indented
 
-
-def harmless(message: str) -> str:
-    """Return a message without control codes, see ``indented``."""
-    if message.isascii() and message.isprintable():  # then the module is not worth its import
-        return message
-    from tokur_cli.views.visible import indented
-
-    return indented(message)
+        message = indented(message)
+    print(f"tokur {command}".rstrip() + f": {message}", file=sys.stderr, flush=True)
 
 
 def _ending(error: BaseException) -> tuple[str, int]:
