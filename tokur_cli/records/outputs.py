@@ -27,10 +27,7 @@ def check_files(inputs: Iterable[str], outputs: Sequence[tuple[str, bool]]) -> N
 
     Every link to a file is that file. Devices and pipes can be written and read. Standard output counts as an output:
     a shell may have led it to an input, which ``>`` empties before tokur starts and ``>>`` makes grow while it is read.
-
-    Args:
-        inputs: names of files.
-        outputs: names, and whether each is of a folder, which is made with those that it is in.
+    Beside the name of each output stands whether it is a folder, which is made with those that it is in.
 
     Raises:
         UsageError: an output is an input, or two outputs are one file.

@@ -124,12 +124,8 @@ def elements(
 ) -> Texts:
     """Yield the elements of a JSON array, or the values of an object, with memory for one, each named by its index.
 
-    Args:
-        stream: JSON text.
-        name: the file's name.
-        within: what they stand in: None for the whole, then the name of a field, after which nothing is read; nothing
-            where they are objects one after another.
-        longest: the longest element in bytes.
+    ``within`` is what they stand in: None for the whole, then the name of a field, after which nothing is read; nothing
+    where they are objects one after another.
 
     Raises:
         TokurError: after the elements before it: one is no JSON, cut short or far too long, or text follows the end.

@@ -42,14 +42,7 @@ def open_output(
     """Open where records go.
 
     What an existing file holds is kept until the first record is written. A file that is open here is written by no
-    other run.
-
-    Args:
-        path: a file's name; None or ``-`` is standard output.
-        force: replace what the file holds.
-        resume: continue the file if it is there; None where a command cannot.
-        resuming: what the records there are told by.
-        standard_output: what stands for it.
+    other run. None or ``-`` is standard output, or what stands for it; ``resume`` is None where a command cannot.
 
     Raises:
         UsageError: the file holds something that is neither to be replaced nor continued.
