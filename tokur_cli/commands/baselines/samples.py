@@ -22,19 +22,17 @@ def standing_together(items: Iterable[Record | RecordError | None]) -> Iterator[
     questions, current = Questions(), None
     for item in items:
         try:
-            key = questions.of(item).key if isinstance(item, Record) else current
+            if isinstance(item, Record):
+                key = questions.of(item).key
+                if key != current and key in done:
+                    raise item.error(
+                        f"question {item.id or 'of this prompt'} comes back after another one: --over samples needs "
+                        "the responses of a question next to each other"
+                    )
+                done.add(key)
+                current = key
         except RecordError as error:
-            yield error
-            continue
-        if isinstance(item, Record) and key != current and key in done:
-            yield item.error(
-                f"question {item.id or 'of this prompt'} comes back after another one: --over samples needs the "
-                "responses of a question next to each other"
-            )
-            continue
-        if key is not None:
-            done.add(key)
-        current = key
+            item = error
         yield item
 
 
