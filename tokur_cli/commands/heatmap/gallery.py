@@ -45,18 +45,18 @@ class Gallery:
             self._chosen = self._ordered()[:limit]
 
     def check(self) -> None:
-        """Refuse to show nothing."""
+        """Refuse to show nothing of what was offered."""
         choice = self.choice
-        if self._offered and choice.only and not self._has_label:
+        if choice.only and not self._has_label:
             raise TokurError(
                 f"--only {choice.only}: no record says whether it is correct, "
                 'by "correct" (true or false) or by a "reference" to compare with'
             )
-        if self._offered and not self._chosen:
+        if not self._chosen:
             raise TokurError(f"none of the {self._offered:,} responses matches {choice}")
-        if self._chosen and choice.by and not self._has_score:
+        if choice.by and not self._has_score:
             raise TokurError(f'--by {choice.by}: no response has the score "{choice.by}"; score them with it first')
-        if self._chosen and choice.compare and not self.pairs():
+        if choice.compare and not self.pairs():
             raise TokurError("--compare: no question has two responses here; generate -n 2 makes two of each")
 
     def responses(self) -> list[HeatmapResponse]:
