@@ -56,28 +56,17 @@ _PRECEDENCE = (Outcome.CORRECT, Outcome.TIMEOUT, Outcome.INCORRECT, Outcome.UNPA
 
 @dataclass(slots=True)
 class Labelled:
-    """A record with its label.
-
-    Attributes:
-        record: the record.
-        label: 1 for correct, 0 for incorrect, a quality in between; NaN where it is not known, or not yet.
-        outcome: ``correct``, ``incorrect``, ``no_answer``, ``quality``, or one of ``UNLABELLED``.
-        answer: the answer of the response; None if it gives none or is code, or if it was not looked for.
-        source: where the label is from: the name of a field, ``reference``, ``tests`` or ``rule`` (the data set's own);
-            None where there is none.
-        quality: what the data set's own rule gives for the answer, from 0 to 1, where it is graded by one.
-        awaits: what is yet to tell the label; None where nothing is.
-        is_unmarked: whether the references are words and the response does not mark which of its own words answer the
-            question, so that it can hardly be right; of responses that are compared.
-    """
+    """A record with its label."""
 
     record: Record
-    label: float = math.nan
-    outcome: Outcome = Outcome.NO_REFERENCE
-    answer: str | None = None
-    source: str | None = None
-    quality: float | None = None
-    awaits: Literal["comparison", "tests"] | None = None
+    label: float = math.nan  # 1 for correct, 0 for incorrect, a quality in between; NaN if not known, or not yet
+    outcome: Outcome = Outcome.NO_REFERENCE  # correct, incorrect, no_answer, quality, or of ``UNLABELLED``
+    answer: str | None = None  # None if the response gives none or is code, or if it was not looked for
+    source: str | None = None  # of the label: a field, ``reference``, ``tests`` or ``rule`` (the data set's own)
+    quality: float | None = None  # what the data set's own rule gives for the answer, from 0 to 1
+    awaits: Literal["comparison", "tests"] | None = None  # what is yet to tell the label
+    # Whether the references are words and the response, which is compared, does not mark which of its own words answer
+    # the question, so that it can hardly be right
     is_unmarked: bool = False
 
     @property
