@@ -56,11 +56,14 @@ def test_every_score_of_a_small_response_by_hand():
 
 
 def test_a_sample_has_its_own_degree_and_eccentricity():
+    """Of texts this alike the first eigenvector alone counts, which is the root of the degrees."""
+    alike, degrees = np.array([[1, 1, 0.8], [0.8, 1, 1], [0.9, 0.9, 1]]), np.array([2.75, 2.85, 2.8])
+    given = TOKENS | {"set_similarity": alike}
     scores = choose_scores("u_ecc,u_deg,inside")
-    found = [compute_scores(scores, {**TOKENS, "set_place": np.intp(place)}) for place in range(3)]
-    assert [one["u_deg"] for one in found] == pytest.approx([1 - 1.5 / 3, 1 - 1 / 3, 1 - 1.5 / 3])
-    assert math.hypot(*(one["u_ecc"] for one in found)) == pytest.approx(math.sqrt(2))
-    assert min(one["u_ecc"] for one in found) > 0
+    found = [compute_scores(scores, given | {"set_place": np.intp(place)}) for place in range(3)]
+    assert [one["u_deg"] for one in found] == pytest.approx(1 - degrees / 3)
+    root = np.sqrt(degrees / degrees.sum())
+    assert [one["u_ecc"] for one in found] == pytest.approx(abs(root - root.mean()))
     assert {one["inside"] for one in found} == {compute_scores(scores, TOKENS)["inside"]}
 
 
