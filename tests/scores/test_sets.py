@@ -45,14 +45,6 @@ def test_the_diagonal_is_not_read_and_one_text_is_one_class():
     assert cluster_by_entailment(~np.eye(3, dtype=bool)) == [0, 0, 0]
 
 
-@BY_SIZE
-def test_entropies_of_single_classes_add_up_to_lm_polygraphs_mean_over_texts(case):
-    classes, log_p = np.array(case["classes"]), np.array(case["log_likelihoods"])
-    of_class = {one: semantic_entropy(classes[classes == one], log_p[classes == one]) for one in set(classes)}
-    assert np.mean([of_class[one] for one in classes]) == pytest.approx(case["semantic_entropy"])
-    assert semantic_entropy(classes, log_p) == pytest.approx(np.mean(list(of_class.values())))
-
-
 @given(texts)
 def test_semantic_entropy_is_the_formula(drawn):
     classes, log_p = zip(*drawn, strict=True)
