@@ -40,11 +40,6 @@ def test_a_text_joins_by_the_first_member_alone_and_the_first_class_that_fits():
     assert cluster_by_entailment(mutual) == [0, 0, 1, 0, 1]
 
 
-def test_the_diagonal_is_not_read_and_one_text_is_one_class():
-    assert cluster_by_entailment(np.zeros((1, 1), dtype=bool)) == [0]
-    assert cluster_by_entailment(~np.eye(3, dtype=bool)) == [0, 0, 0]
-
-
 @given(texts)
 def test_semantic_entropy_is_the_formula(drawn):
     classes, log_p = zip(*drawn, strict=True)
