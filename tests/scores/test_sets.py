@@ -63,17 +63,8 @@ def test_eigen_score_is_that_of_lm_polygraph(case):
     assert eigen_score(case["embeddings"]) == pytest.approx(case["eigen_score"])
 
 
-def test_words_are_compared_as_sets_without_regard_to_case_and_order():
-    similarity = jaccard_similarity(["The cat  sat", "sat the CAT\n", "the the dog", "dog", "", " "])
-    expected = [
-        [1, 1, 1 / 4, 0, 0, 0],
-        [1, 1, 1 / 4, 0, 0, 0],
-        [1 / 4, 1 / 4, 1, 1 / 2, 0, 0],
-        [0, 0, 1 / 2, 1, 0, 0],
-        [0, 0, 0, 0, 1, 1],
-        [0, 0, 0, 0, 1, 1],
-    ]
-    np.testing.assert_array_equal(similarity, expected)
+def test_texts_without_words_are_like_each_other_alone():
+    np.testing.assert_array_equal(jaccard_similarity(["", " ", "a"]), [[1, 1, 0], [1, 1, 0], [0, 0, 1]])
 
 
 @pytest.mark.parametrize("case", TEXTS, ids=lambda case: str(len(case["texts"])))
