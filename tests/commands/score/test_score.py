@@ -6,7 +6,6 @@ import math
 import re
 import subprocess
 import sys
-import traceback
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,6 @@ from tokur_cli.commands.shared.digests import content_digest, model_digest
 from tokur_cli.commands.shared.prompts import MATH_TEMPLATE
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.settings import PosteriorSettings
-from tokur_cli.engine.scoring.scorer import Scorer
 from tokur_cli.scores.catalogue import CATALOGUE
 
 
@@ -134,18 +132,6 @@ def test_score_templates_decide_what_the_response_follows(run_tokur, roomy_folde
             assert (code, "is taken word for word" in err) == (0, row.get("prompt") == question), err
             scored.append(parsed(out)[0]["tokur"]["tokens"])
         assert scored[0] == scored[1], options
-
-
-def test_score_passes_four_frames_between_the_run_and_the_scorer(run_tokur, tiny_folder, responses, monkeypatch):
-    seen, score = [], Scorer.score
-
-    def watched(self, *given):
-        seen.append([frame.name for frame in traceback.extract_stack() if "tokur_cli/commands" in frame.filename])
-        return score(self, *given)
-
-    monkeypatch.setattr(Scorer, "score", watched)
-    assert run_tokur("score", responses, "-m", tiny_folder, "--sigma", 0.1)[0] == 0
-    assert {len(names) for names in seen} <= {4}
 
 
 TEXT = "We add. 2 + 3 = 5\nSo 5.\n\nDone"
