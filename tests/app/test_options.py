@@ -2,16 +2,14 @@
 
 import os
 import subprocess
-import sys
 from dataclasses import make_dataclass
-from pathlib import Path
 from typing import Annotated
 
 import pytest
 from typer import Option, Typer
 from typer.main import get_command
 
-from tests.helpers import parsed, write_lines
+from tests.helpers import SCORED, TOKUR, parsed, write_lines
 from tokur_cli import Tokur
 from tokur_cli.app import register
 from tokur_cli.app.commands import evaluate, generate, heatmap, perturb, score, select
@@ -90,7 +88,6 @@ def test_option_takes_one_place(run_tokur, tiny_folder, tmp_path, capfd):
     assert {one.name for one in Groups(score).parameters} >= {*SETTINGS} <= parsed(out)[0]["tokur"]["run"].keys()
 
 
-SCORED = Path(__file__).parent.parent / "data" / "scored.jsonl"
 PRINTING = [["select", SCORED], ["heatmap", SCORED, "--html", "-"], ["evaluate", SCORED, "--bootstrap", "0"]]
 SPEAKING = [["score", "--scores", "help"], ["--version"], ["select", "--help"]]
 
@@ -99,7 +96,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="a shell's redirectio
 
 def tokur(arguments, redirections, cwd):
     """Run the command with a shell's redirections; returns (exit code, standard output, standard error)."""
-    command = ["bash", "-c", f'exec "$@" {redirections}', "bash", sys.executable, "-m", "tokur_cli"]
+    command = ["bash", "-c", f'exec "$@" {redirections}', "bash", *TOKUR]
     run = subprocess.run([*command, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=120)
     return run.returncode, run.stdout, run.stderr
 

@@ -10,16 +10,14 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
+from tests.commands.evaluate import rows
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.record import differences
 from tokur_cli.scores.calibration import Calibration, read_calibration, relevant_settings, scores_to_compute
 from tokur_cli.scores.catalogue import BEYOND_TOKENS, CATALOGUE
 
-RUN = {
-    "model": "m", "revision": None, "dtype": "float32", "rank": 8, "sigma": 0.1, "draws": 2, "sampling": "stepwise",
-    "estimator": "paper", "targets": "q_proj", "layers": None, "attempts": 10, "seed": 0, "version": "0.1.0",
-}  # fmt: skip
+RUN = {**rows.RUN, "attempts": 10}
 LOGISTIC = Calibration(
     "logistic", ("eu", "ll_sum"), (-0.5, 0.1), 1.5, None, relevant_settings(RUN, ["eu", "ll_sum"], DRAW_SETTINGS),
     30, 25, {"reference": 28, "correct": 2}, {"folds": 5},

@@ -170,13 +170,8 @@ STEPS = [
 GUIDED = ["-n", "4", *STEPS, "--guide"]
 
 
-@pytest.fixture
-def puzzles(tmp_path):
-    return write_lines(tmp_path / "questions.jsonl", questions())
-
-
-def test_guide_records_tell_how_they_came_about(run_tokur, tiny_folder, puzzles):
-    code, out, err = run_tokur("generate", puzzles, "-m", tiny_folder, *GUIDED, "eu", "--guide-temperature", "auto")
+def test_guide_records_tell_how_they_came_about(run_tokur, tiny_folder, asked):
+    code, out, err = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, "eu", "--guide-temperature", "auto")
     assert code == 0
     records = parsed(out)
     assert [(r["id"], r["tokur"]["sample"]) for r in records] == [(f"q{n}", s) for n in range(5) for s in range(4)]
@@ -191,9 +186,9 @@ def test_guide_records_tell_how_they_came_about(run_tokur, tiny_folder, puzzles)
 
 
 @pytest.mark.parametrize(("guide", "score"), [("eu", "eu_mean"), ("tu", "tu"), ("ll", "ll_sum")])
-def test_guide_scoring_the_output_gives_the_last_score_again(run_tokur, tiny_folder, puzzles, tmp_path, guide, score):
+def test_guide_scoring_the_output_gives_the_last_score_again(run_tokur, tiny_folder, asked, tmp_path, guide, score):
     over = "sum" if score == "tu" or score.endswith("_sum") else "mean"
-    _, out, _ = run_tokur("generate", puzzles, "-m", tiny_folder, *GUIDED, guide, "--guide-over", over)
+    _, out, _ = run_tokur("generate", asked, "-m", tiny_folder, *GUIDED, guide, "--guide-over", over)
     path = write_lines(tmp_path / "particles.jsonl", parsed(out))
     code, scored, err = run_tokur("score", path, "--dtype", "float32")
     assert (code, err) == (0, "")
@@ -240,8 +235,7 @@ def part_of(whole, level=LEVEL):
 @pytest.fixture
 def command(tiny_folder, tmp_path):
     asked = write_lines(tmp_path / "asked.jsonl", questions(9))
-    sampled = ["--temperature", "1.0", "--max-new-tokens", "20", "--dtype", "float32"]
-    return ["generate", asked, "-m", tiny_folder, "-n", SAMPLES, *sampled]
+    return ["generate", asked, "-m", tiny_folder, "-n", SAMPLES, *SAMPLED, "--dtype", "float32"]
 
 
 @pytest.fixture

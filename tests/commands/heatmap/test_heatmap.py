@@ -13,7 +13,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from tests.helpers import SCORED, page_data, parsed, write_lines
+from tests.helpers import SCORED, TOKUR, page_data, parsed, write_lines
 from tokur_cli.scores.quantities import ON_DEMAND, QUANTITIES
 from tokur_cli.views.heatmap.style import BACKGROUNDS
 
@@ -84,7 +84,6 @@ def test_heatmap_a_page_has_no_value_that_is_too_large_for_it(run_tokur, tmp_pat
     assert (code, page_data((tmp_path / "page.html").read_text(encoding="utf-8"))[2]["values"][0][0]) == (0, None), err
 
 
-TOKUR = [sys.executable, "-m", "tokur_cli", "heatmap"]
 pty = pytest.importorskip("pty", reason="pseudo-terminals are a thing of Unix")
 
 
@@ -104,7 +103,7 @@ class Terminal:
             import termios
 
             fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-            os.execve(sys.executable, [*TOKUR, *map(str, arguments)], environment(**changes))
+            os.execve(sys.executable, [*TOKUR, "heatmap", *map(str, arguments)], environment(**changes))
         self.seen = b""
 
     def read_until(self, pattern):
@@ -154,10 +153,7 @@ def test_heatmap_a_terminal_has_the_colours_it_can_show_and_bars_where_they_cann
     assert ("▁▁▁".encode() in terminal.seen) == (b";48;" not in terminal.seen)
 
 
-needs_less = pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
-
-
-@needs_less
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
 def test_heatmap_long_output_is_paged_and_quitting_the_pager_is_a_normal_end(long_file):
     terminal = Terminal(long_file)
     terminal.read_until(rb"\n:|\x1b\[K:|:\x1b\[K")

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from tests.engine import oracle
 from tests.helpers import parsed, records, start, write_lines
-from tests.tiny import CHAT_TEMPLATE, quiet_model, tiny_tokenizer
+from tests.tiny import CHAT_TEMPLATE, quiet_model, tiny_model_folder, tiny_tokenizer
 from tokur_cli.commands.shared.digests import content_digest, model_digest
 from tokur_cli.commands.shared.prompts import MATH_TEMPLATE
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -61,8 +61,6 @@ def test_scored_records_keep_their_fields_and_order_and_add_one_key(run_tokur, t
 
 def test_score_exact_ids_are_scored_as_they_are(run_tokur, tiny_folder, tmp_path):
     """Text and ids of the same tokens agree; a finished response has its end token scored too."""
-    from tests.tiny import tiny_tokenizer
-
     tokenizer = tiny_tokenizer()
     prompt = tokenizer.apply_chat_template(
         [{"role": "user", "content": "Hi"}], tokenize=False, add_generation_prompt=True
@@ -91,8 +89,6 @@ def test_score_exact_ids_are_scored_as_they_are(run_tokur, tiny_folder, tmp_path
 def test_score_a_prompt_that_begins_a_sequence_gets_no_second_beginning(run_tokur, tmp_path, has_beginning):
     from tokenizers.processors import TemplateProcessing
     from transformers import AutoTokenizer
-
-    from tests.tiny import tiny_model_folder
 
     folder = tiny_model_folder(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(folder)
