@@ -32,13 +32,14 @@ def test_weight_noise_has_the_posteriors_scale_and_differs_between_matrices_and_
 
 
 def test_step_noise_is_of_one_place_alone():
-    """Every matrix, member and step has its own, and the draw that holds in the prompt another one still."""
-    posterior = build_posterior(tiny_model("llama"), PosteriorSettings(sigma=1.0))
-    places = [(matrix, member) for matrix in posterior.matrices for member in range(3)]
-    tables = np.stack([posterior.step_noise(matrix, member, 1000).numpy() for matrix, member in places])
-    assert tables.shape == (12, 1000, 8)
+    """Every seed, matrix, member and step has its own, and the draw that holds in the prompt another one still."""
+    seeds = [build_posterior(tiny_model("llama"), PosteriorSettings(sigma=1.0, seed=seed)) for seed in (0, 1)]
+    places = [(posterior, matrix, member) for posterior in seeds for matrix in posterior.matrices for member in (0, 1)]
+    tables = np.stack([posterior.step_noise(matrix, member, 1000).numpy() for posterior, matrix, member in places])
+    assert tables.shape == (16, 1000, 8)
+    assert tables.std() == pytest.approx(1, rel=0.02)
     moved = np.stack([tables[0][1:], tables[0][:-1]])  # a step and the one after it
-    prompt = np.stack([posterior.weight_noise(matrix, member).numpy() for matrix, member in places])  # (12, 32, 8)
+    prompt = np.stack([posterior.weight_noise(matrix, member).numpy() for posterior, matrix, member in places])
     for stacked in (tables, moved, np.concatenate([tables[:, :32], prompt])):
         correlations = np.corrcoef(stacked.reshape(len(stacked), -1))
         assert np.abs(correlations - np.eye(len(stacked))).max() < 5 / np.sqrt(stacked[0].size)
