@@ -103,6 +103,7 @@ def test_suitable_strength_is_measured_once_for_a_model_and_what_is_perturbed(tm
     assert 1 < tries <= 10
     assert found(sensitive(), tmp_path, seed=5, sigma=0.7) == first
     assert len(measured) == tries, "neither seed nor strength matter"
+    assert found(sensitive(), tmp_path / "anew", seed=5, sigma=0.7) == first
     for settings in ({"rank": 1}, {"targets": "v_proj"}, {"layers": "1:"}):
         assert found(model, tmp_path, **settings) != first
     assert len(measured) > tries
@@ -114,6 +115,8 @@ def test_suitable_strength_takes_what_is_not_finite_as_too_far():
     chosen = strength._suitable(lambda sigma: overflowing.get(sigma, 12 * sigma**2))
     assert 0.05 / 1.05 <= chosen.sigma <= 0.05
     assert chosen.paper_kl is None, "JSON has no such number"
+    within, beyond = (strength._suitable(lambda sigma, kl=kl: kl * sigma**2) for kl in (2.9, 4.0))
+    assert beyond.sigma < within.sigma == 0.1
     steep = largest_sigma(lambda sigma: 0.0499 if sigma < 0.12 else 50.0, 0.05)
     assert 0.12 / 1.06 < steep < 0.12, "where it jumps, each sweep still cuts off a tenth"
 
