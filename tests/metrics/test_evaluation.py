@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from tokur_cli.metrics import evaluation, ranking
 from tokur_cli.metrics.estimate import Estimate, over_runs
 from tokur_cli.metrics.evaluation import evaluate_scores
-from tokur_cli.metrics.ranking import acc_of, auroc, length_strata, ranked
+from tokur_cli.metrics.ranking import acc_of, auroc, length_strata, prr_of, ranked
 
 
 def _records(generator, count, shift, share=0.5):
@@ -107,6 +107,8 @@ def test_what_is_missing_is_left_out_and_counted():
     assert (first.records, second.records) == (6, 3)
     assert first.metrics["auroc"].value == auroc([6, 1, 5, 2, 4, 3], [1, 0, 1, 0, 1, 0])
     assert second.metrics["auroc"].value == auroc([6, 5, 3], [1, 1, 0])
+    best = prr_of(ranked([6, 5, 3], [1, 1, 0]))[0]  # among those that have the score
+    assert second.metrics["prr"].value == pytest.approx(best)
 
 
 def test_what_is_not_defined_is_none_with_a_reason():
