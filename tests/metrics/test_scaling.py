@@ -130,6 +130,8 @@ def test_scaling_leaves_out_questions_with_unknown_labels_and_scores_that_no_dra
     found = scaling([0] * 64, [0] * 64, [1.0] * 64, {"s": confidence}, [1, 64], repeats=1, keep=keep)
     assert found.point("s", "maj", 1) == Estimate(None)
     assert found.point("s", "maj", 64).value == 1.0
+    found = scaling([0, 1], [0, 0], [1.0, 1.0], {"s": [1.0, math.nan]}, [1], repeats=1, keep=ALL)
+    assert found.point("s", "wbon", 1).value == 0.5, "nothing is chosen for the other question"
 
 
 def bound(votes):
