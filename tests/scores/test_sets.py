@@ -63,6 +63,11 @@ def test_eigen_score_is_that_of_lm_polygraph(case):
     assert eigen_score(case["embeddings"]) == pytest.approx(case["eigen_score"])
 
 
+def test_eigen_score_of_more_texts_than_features_has_their_zeros():
+    """Five equal texts: centred (−1, 1), of which Σ has the eigenvalue 5 · 2 once and 0 four times."""
+    assert eigen_score([[1, 3]] * 5) == pytest.approx((math.log(10.001) + 4 * math.log(0.001)) / 5)
+
+
 def test_texts_without_words_are_like_each_other_alone():
     np.testing.assert_array_equal(jaccard_similarity(["", " ", "a"]), [[1, 1, 0], [1, 1, 0], [0, 0, 1]])
 
