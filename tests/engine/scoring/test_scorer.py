@@ -354,6 +354,14 @@ def test_token_quantities_of_nearly_equal_draws_disagree_by_rounding():
         assert all(0 <= got[name].min() <= got[name].max() < 4e-6 for name in ("eu", "eu_kl"))
 
 
+def test_token_quantities_by_fisher_are_never_below_zero():
+    """A draw that sets all logits off alike, but for one of a token that the mean weights exclude, changes nothing."""
+    logits = (20 * torch.randn(1, 64, 500, generator=torch.Generator().manual_seed(0))).repeat(2, 1, 1)
+    logits[1].scatter_(-1, logits[0].argmin(-1, keepdim=True), 3 + logits[0].amax(-1, keepdim=True))
+    eu = reduce(logits, [0] * 64, [64], estimator="fisher")["eu"]
+    assert 0 <= eu.min() <= eu.max() < 1e-5
+
+
 def test_places_of_largest_are_found_wherever_they_stand():
     generator = torch.Generator().manual_seed(0)
     for size in (25, 5120, 5121, 6143, 20_000):
