@@ -22,8 +22,7 @@ from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
 # Positions that count what is in the cache; no cache, or one of its own
-CANNOT_GENERATE = {"bart", "mbart", "pegasus", "blenderbot", "marian", "plbart", "mvp", "bigbird_pegasus", "trocr"}
-CANNOT_GENERATE |= {"openai-gpt", "minimax"}
+CANNOT_GENERATE = {"bart", "bigbird_pegasus", "trocr", "openai-gpt", "minimax"}
 
 
 def responses():
