@@ -29,7 +29,7 @@ def test_options_that_a_readme_shows_exist(readme):
         for name, command in COMMANDS.items()
     }
     for block in blocks_of(readme):
-        for name, words in re.findall(r"\btokur (\w+) ([^#|>;\n]*)", "\n".join(block.lines())):
+        for name, words in re.findall(r"\btokur (\w+) ([^#|>;\n]*)", "\n".join(block)):
             assert name in options, f"tokur {name}"
             assert {word for word in words.split() if re.match(r"--?[a-z]", word)} <= options[name], words
 
@@ -57,7 +57,7 @@ def anchors(text):
 
 def test_continuous_integration_installs_and_scores_as_the_front_page_says():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    blocks = [line for block in blocks_of(FRONT) for line in block.lines()]
+    blocks = [line for block in blocks_of(FRONT) for line in block]
     assert blocks[0] == "python3 -m venv .venv && .venv/bin/pip install ."
     assert re.search(r"^pip install [^\n]* \.$", script, flags=re.MULTILINE)
     (picture,) = (line for line in blocks if line.startswith("head -n 3"))

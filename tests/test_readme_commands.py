@@ -69,7 +69,7 @@ def test_the_commands_of_a_readme_run(surroundings, roomy_folder, readme):
         (folder / name).write_bytes((folder / "samples" / name).read_bytes())
     refused = []
     for block in blocks_of(readme):
-        lines = [line.replace(".venv/bin/", "") for line in block.lines() if not is_left_out(line)]
+        lines = [line.replace(".venv/bin/", "") for line in block if not is_left_out(line)]
         script = "\n".join(re.sub(MODELS, str(roomy_folder), line) for line in lines)
         process = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script], cwd=folder, env=environment, capture_output=True, text=True
@@ -84,6 +84,6 @@ def is_left_out(line):
 
 
 def test_nothing_is_left_out_that_no_readme_has():
-    lines = [line for readme in READMES for block in blocks_of(readme) for line in block.lines()]
+    lines = [line for readme in READMES for block in blocks_of(readme) for line in block]
     for pattern in NOT_RUN:
         assert any(re.match(pattern, line) for line in lines), pattern
