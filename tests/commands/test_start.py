@@ -187,17 +187,6 @@ def test_arrivals_generate_delivers_while_the_pipe_is_open(programs, tiny_folder
         assert running.close()[0] == 0
 
 
-# The parts
-
-
-def slowly(*groups):
-    """Yield the items of each group together, and wait between the groups."""
-    for number, group in enumerate(groups):
-        if number:
-            time.sleep(0.6)
-        yield from group
-
-
 def test_arrivals_no_more_is_read_ahead_than_a_few_records(tmp_path):
     taken = []
 
@@ -234,8 +223,8 @@ def low(monkeypatch):
     monkeypatch.setattr("tokur_cli.commands.shared.windows.WINDOW_BYTES", LIMIT)
 
 
-def record(number, size, question=None):
-    row = {"id": question or f"q{number}", "n": number, "pad": "x" * size}
+def record(number, size):
+    row = {"id": f"q{number}", "n": number, "pad": "x" * size}
     return Record.parse(json.dumps(row).encode(), "in", number)
 
 

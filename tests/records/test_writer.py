@@ -27,9 +27,8 @@ def settings_of(record):
     return record.computed("run")
 
 
-def compute(lines, path, *, resume=False, force=False, run=SETTINGS, bad=(), stop_after=None):
-    """A small command: gives each record its run's settings, leaves bad ones out; stops like a crash after a few."""
-    written = 0
+def compute(lines, path, *, resume=False, force=False, run=SETTINGS, bad=()):
+    """A small command: gives each record its run's settings, leaves bad ones out."""
     with open_output(
         str(path), resume=resume, force=force, resuming=Continuation(lambda _: run, settings_of)
     ) as writer:
@@ -37,11 +36,8 @@ def compute(lines, path, *, resume=False, force=False, run=SETTINGS, bad=(), sto
             record = Record.parse(line, "in.jsonl", number)
             if writer.already_written(record) or number in bad:
                 continue
-            if written == stop_after:
-                raise KeyboardInterrupt
             record.set("tokur", {"schema": 1, "run": run})
             writer.write(record.encode())
-            written += 1
 
 
 def lines_of(count):

@@ -75,10 +75,6 @@ def test_question_of_is_what_the_record_asked(row, asked):
     assert question_of(record, tokenizer) == asked
 
 
-def text_set(texts, context=""):
-    return TextSet("Why?", context, texts, [])
-
-
 @pytest.fixture
 def judge():
     tokenizer = tiny_tokenizer()
@@ -93,7 +89,7 @@ def judge():
 def test_entailment_the_judge_finds_what_plain_questions_to_the_model_find(judge):
     """By its bytes' forms: Yes and YES begin with Y, yes with y; with and without a space before them."""
     texts = ["It is 4.", "It is 5.", "4", "It is 4.", "No idea"]
-    (entails,) = judge([text_set(texts)])
+    (entails,) = judge([TextSet("Why?", "", texts, [])])
     model, tokenizer = tiny_model().double(), tiny_tokenizer()
     for i, one in enumerate(texts):
         for j, other in enumerate(texts):

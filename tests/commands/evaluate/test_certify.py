@@ -12,7 +12,7 @@ from tests.helpers import parsed, write_lines
 GENERATION = {"model": "m", "temperature": 0.0, "seed": 0, "version": "0.1.0"}
 
 
-def labelled(count=300, seed=0, *, by="eu", samples=1, run=RUN, generation=GENERATION, **fields):
+def labelled(count=300, seed=0, samples=1):
     """Questions whose responses are wrong the more often, the larger their uncertainty."""
     generator = np.random.default_rng(seed)
     for number in range(count):
@@ -23,13 +23,12 @@ def labelled(count=300, seed=0, *, by="eu", samples=1, run=RUN, generation=GENER
                 "id": f"s{seed}-q{number}",
                 "reference": "7",
                 "response": f"The answer is {7 if right else 8}.",
-                **fields,
                 "tokur": {
                     "schema": 1,
                     "sample": sample,
-                    "scores": {by: doubt, "eu_mean": doubt / 10},
-                    "run": run,
-                    "generation": generation,
+                    "scores": {"eu": doubt, "eu_mean": doubt / 10},
+                    "run": RUN,
+                    "generation": GENERATION,
                 },
             }
 

@@ -83,12 +83,12 @@ def test_evaluate_one_question_has_no_intervals_and_no_p_value(evaluate):
     assert ("no intervals" in err, all("low" in row["acc"] for row in rows)) == (False, True)
 
 
-def voted(questions=60, samples=5, seed=0):
+def voted():
     """Samples whose answers are 7, which is right, the more often the easier the question is."""
-    generator = np.random.default_rng(seed)
-    for number in range(questions):
+    generator = np.random.default_rng(0)
+    for number in range(60):
         easy = generator.random()
-        for sample in range(samples):
+        for sample in range(5):
             answer = "7" if generator.random() < easy else str(generator.integers(1, 4))
             doubt = float(generator.gamma(2) * (2 - easy))
             record = scored(0, doubt, response=f"The answer is {answer}.", reference="7")

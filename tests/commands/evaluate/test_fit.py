@@ -15,11 +15,11 @@ from tests.helpers import parsed, write_lines
 BY = ("eu", "ll_sum", "neg_length")
 
 
-def graded(questions=60, samples=3, seed=0, run=RUN):
-    generator = np.random.default_rng(seed)
-    for number in range(questions):
+def graded():
+    generator = np.random.default_rng(0)
+    for number in range(60):
         easy = generator.random()
-        for sample in range(samples):
+        for sample in range(3):
             correct = bool(generator.random() < easy)
             scores = {
                 "eu": float(generator.gamma(2) * (1 if correct else 2)),
@@ -29,7 +29,7 @@ def graded(questions=60, samples=3, seed=0, run=RUN):
             yield {
                 "id": f"q{number}",
                 "correct": correct,
-                "tokur": {"schema": 1, "sample": sample, "scores": scores, "run": run},
+                "tokur": {"schema": 1, "sample": sample, "scores": scores, "run": RUN},
             }
 
 

@@ -24,7 +24,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def tiny_encoder_tokenizer(**overrides: Any) -> Any:
+def tiny_encoder_tokenizer(more_inputs: list[str]) -> Any:
     """Make a byte-level tokenizer that writes a text as ``[start] text [end]``, a second one as ``text [end]``."""
     from tokenizers import processors
 
@@ -34,14 +34,12 @@ def tiny_encoder_tokenizer(**overrides: Any) -> Any:
         pair="<|im_start|> $A <|im_end|> $B:1 <|im_end|>:1",
         special_tokens=[("<|im_start|>", START), ("<|im_end|>", END)],
     )
-    tokenizer.model_input_names = ["input_ids", "attention_mask", *overrides.pop("more_inputs", [])]
+    tokenizer.model_input_names = ["input_ids", "attention_mask", *more_inputs]
     tokenizer.model_max_length = int(1e30)  # as where tokenizer_config.json has none
-    for field, value in overrides.items():
-        setattr(tokenizer, field, value)
     return tokenizer
 
 
-def tiny_encoder_folder(folder: Path, family: str, kind: str, seed: int = 0, **config: Any) -> Path:
+def tiny_encoder_folder(folder: Path, family: str, kind: str, **config: Any) -> Path:
     """Save a tiny random model of a family and a kind (``AutoModel…``) with its tokenizer; return the folder."""
     import torch
     import transformers
@@ -49,23 +47,22 @@ def tiny_encoder_folder(folder: Path, family: str, kind: str, seed: int = 0, **c
     config_class, sizes = FAMILIES[family]
     auto = getattr(transformers, kind)
     model = auto.from_config(getattr(transformers, config_class)(**(sizes | config)), dtype=torch.float32)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.2)
     model.save_pretrained(folder)
     more = ["token_type_ids"] if family == "bert" else []
-    tiny_encoder_tokenizer(more_inputs=more).save_pretrained(folder)
+    tiny_encoder_tokenizer(more).save_pretrained(folder)
     return folder
 
 
-def write_modules(folder: Path, pooling: dict[str, Any], modules: tuple[str, ...] = ("Normalize",)) -> None:
+def write_modules(folder: Path, pooling: dict[str, Any]) -> None:
     """Add to a folder what sentence-transformers writes beside a transformer."""
-    kinds = ["Transformer", "Pooling", *modules]
-    paths = ["", "1_Pooling", *(f"{number}_{kind}" for number, kind in enumerate(modules, 2))]
+    places = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
     listed = [
         {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for number, (kind, path) in enumerate(zip(kinds, paths, strict=True))
+        for number, (kind, path) in enumerate(places.items())
     ]
     (folder / "modules.json").write_text(json.dumps(listed))
     (folder / "1_Pooling").mkdir()

@@ -269,8 +269,8 @@ def test_decoder_prompt_that_never_fits_is_an_error_of_its_own(monkeypatch):
     assert sorted(result.index for result in results if not isinstance(result, tuple)) == [0, 2, 3]
 
 
-def random_words(count, name="test"):
-    return words((name,), 0, count).view("int64").tolist()
+def random_words(count):
+    return words(("test",), 0, count).view("int64").tolist()
 
 
 def counts(logits, sampling, draws=20_000):

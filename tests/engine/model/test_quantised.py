@@ -150,12 +150,12 @@ def packed_in_int32(numbers):
     return (eight << 4 * torch.arange(8)).sum(-1).to(torch.uint32).view(torch.int32)
 
 
-def gptq(folder, *, group=32, order="given"):
+def gptq(folder, order):
     """Save a tiny model in GPTQ's layout, groups of 4 bits with a scale and a zero point; return it in float64.
 
     The layout is the one that AutoGPTQ began, whose zero points are one less than those that are meant.
     """
-    whole, tensors = plain_model().double(), {}
+    group, whole, tensors = 32, plain_model().double(), {}
     for name, weight in plain_model().state_dict().items():
         if "proj" not in name:
             tensors[name] = weight.half()
@@ -193,7 +193,7 @@ def gptq(folder, *, group=32, order="given"):
 def test_score_of_a_checkpoint_by_gptq_with_draws(order, tmp_path):
     pytest.importorskip("gptqmodel", reason="gptqmodel is not installed")
     pytest.importorskip("optimum", reason="optimum is not installed")
-    whole = gptq(tmp_path, order=order)
+    whole = gptq(tmp_path, order)
     loaded = load(tmp_path, dtype="float32")
     for projection in find_projections(loaded.model, "q_proj,k_proj,down_proj"):
         expected = whole.get_submodule(projection.module_name).weight

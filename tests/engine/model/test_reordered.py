@@ -26,9 +26,9 @@ FAMILIES = "llama", "gemma2", "gpt2"
 RESPONSES = [TokenizedResponse(range(5, 5 + prompt), range(60, 60 + length)) for prompt, length in ((7, 40), (3, 9))]
 
 
-def two_models(family, dtype=torch.bfloat16):
+def two_models(family):
     """The same weights, as they were and reordered."""
-    model = tiny_model(family).to(dtype)
+    model = tiny_model(family).bfloat16()
     reordered = copy.deepcopy(model)
     reorder_weights(reordered)
     return model, reordered
