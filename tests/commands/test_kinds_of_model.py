@@ -8,7 +8,7 @@ import pytest
 from tests.engine import oracle
 from tests.engine.loading import LORA, plain_model, save_adapter
 from tests.helpers import parsed, records, write_lines
-from tests.tiny import quiet_model, tiny_model, tiny_tokenizer
+from tests.tiny import quiet_model, tiny_model, tiny_model_folder, tiny_tokenizer
 
 SAID = "σ = 0.012: at 0.1 the draws are 0.91 nats a token from this model, which is more than 0.03"
 
@@ -80,24 +80,14 @@ def test_quantize_a_model_is_quantised_scored_and_generates_without_a_word(bits,
     assert parsed(kept)[0]["tokur"]["scores"] == parsed(out)[0]["tokur"]["scores"]
 
 
-@pytest.fixture(scope="module")
-def sensitive_folder(tmp_path_factory):
-    """A model whose outputs are those of ``tiny_folder``'s, and that noise in the weights moves more."""
-    folder = tmp_path_factory.mktemp("sensitive")
-    tiny_model("llama").save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture
 def responses(tmp_path):
     return write_lines(tmp_path / "responses.jsonl", records(6))
 
 
-def test_sigma_of_a_sensitive_model_is_less_and_its_records_and_standard_error_say_so(
-    run_tokur, sensitive_folder, responses
-):
-    options = ("score", responses, "-m", sensitive_folder, "--dtype", "float32")
+def test_sigma_of_a_sensitive_model_is_less_and_its_records_and_standard_error_say_so(run_tokur, tmp_path, responses):
+    """A model whose outputs are those of ``tiny_folder``'s, and that noise in the weights moves more."""
+    options = ("score", responses, "-m", tiny_model_folder(tmp_path), "--dtype", "float32")
     code, out, err = run_tokur(*options)
     assert code == 0
     assert err.count("\n") == 1
