@@ -19,10 +19,6 @@ def adapter(tiny_folder, tmp_path):
     return tmp_path / "adapter"
 
 
-def _byte_ids(text):
-    return tiny_tokenizer()(text, add_special_tokens=False).input_ids
-
-
 def test_adapter_draws_are_adapters_that_stand_beside_the_models_own(run_tokur, tiny_folder, adapter, tmp_path):
     folder = tmp_path / "posterior"
     options = ("--sigma", 0.3, "-o", folder, "--dtype", "float32")
@@ -38,7 +34,7 @@ def test_adapter_draws_are_adapters_that_stand_beside_the_models_own(run_tokur, 
     (scored,) = parsed(out)
     assert scored["tokur"]["run"]["base"] == str(tiny_folder)
     _, asked, _ = run_tokur("generate", responses, "-m", adapter, "--max-new-tokens", 1)
-    prompt, ids = parsed(asked)[0]["tokur"]["prompt_token_ids"], _byte_ids("it is 2")
+    prompt, ids = parsed(asked)[0]["tokur"]["prompt_token_ids"], tiny_tokenizer()("it is 2").input_ids
     draws = []
     for member in range(2):
         beside = peft.PeftModel.from_pretrained(copy.deepcopy(quiet_model()), adapter, "own")

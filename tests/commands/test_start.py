@@ -217,12 +217,6 @@ def test_arrivals_a_pause_ends_a_window_before_the_last_question():
 LIMIT = 10_000
 
 
-@pytest.fixture
-def low(monkeypatch):
-    """Let windows be bounded at 10 kB, wherever they are cut."""
-    monkeypatch.setattr("tokur_cli.commands.shared.windows.WINDOW_BYTES", LIMIT)
-
-
 def record(number, size):
     row = {"id": f"q{number}", "n": number, "pad": "x" * size}
     return Record.parse(json.dumps(row).encode(), "in", number)
@@ -240,7 +234,8 @@ ITEMS = [RecordError("bad") if number == 8 else record(number, size) for number,
     ],
     ids=["scores", "questions"],
 )
-def test_windows_have_the_same_items_and_little_text(low, cut):
+def test_windows_have_the_same_items_and_little_text(monkeypatch, cut):
+    monkeypatch.setattr("tokur_cli.commands.shared.windows.WINDOW_BYTES", LIMIT)
     found = list(cut(ITEMS))
     assert [item for window in found for item in window] == ITEMS
     for window in found:

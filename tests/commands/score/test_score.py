@@ -205,12 +205,15 @@ def three(tmp_path):
 def test_alternatives_are_those_of_brute_force_in_float64(run_tokur, tiny_folder, three):
     code, out, err = run_tokur("score", three, "-m", tiny_folder, *OPTIONS)
     assert (code, err) == (0, "")
-    model = quiet_model()
+    model, tokenizer = quiet_model(), tiny_tokenizer()
     posterior = build_posterior(model, PosteriorSettings(sigma=0.3))
     exact, draws = copy.deepcopy(model).double(), [oracle.fixed_draw(model, posterior, m) for m in range(2)]
     checked = 0
     for record in parsed(out):
-        prompt, ids = prompt_and_ids(record)
+        prompt = tokenizer.apply_chat_template(
+            [{"role": "user", "content": record["question"]}], add_generation_prompt=True, return_dict=False
+        )
+        ids = tokenizer.encode(record["response"], add_special_tokens=False)
         base, *others = [oracle.log_probabilities(one, prompt, ids).exp().numpy() for one in (exact, *draws)]
         found = {one["token"]: one for one in record["tokur"]["alternatives"]["at"]}
         assert record["tokur"]["alternatives"]["most"] == 3
@@ -228,13 +231,6 @@ def test_alternatives_are_those_of_brute_force_in_float64(run_tokur, tiny_folder
                 assert one["draws"] == [text_of(other[token].argmax()) for other in others]
                 checked += 1
     assert checked > 20
-
-
-def prompt_and_ids(record):
-    tokenizer = tiny_tokenizer()
-    turns = [{"role": "user", "content": record["question"]}]
-    prompt = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=True, return_dict=False)
-    return prompt, tokenizer.encode(record["response"], add_special_tokens=False)
 
 
 def text_of(index):

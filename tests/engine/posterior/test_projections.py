@@ -152,16 +152,12 @@ def test_find_projections_linear_attention_is_perturbed_only_where_it_is_named()
     assert len(find_projections(model, "linear_attn.q_proj")) == 1
 
 
-def renamed(model, model_type):
-    model.config.model_type = model_type
-    return model
-
-
 @pytest.mark.parametrize(
     ("family", "weight"), [("phi3", "qkv_proj"), ("gpt2", "c_attn"), ("falcon", "query_key_value"), ("mpt", "Wqkv")]
 )
 def test_find_projections_fused_weight_of_unknown_layout_is_refused_by_its_name(family, weight, monkeypatch):
-    model = renamed(any_tiny_model(family, monkeypatch), "unheard-of")
+    model = any_tiny_model(family, monkeypatch)
+    model.config.model_type = "unheard-of"
     for targets in (weight, "*"):
         with pytest.raises(
             TokurError, match=rf"{weight} seems to hold queries, keys or values in one weight.*unheard-of"
