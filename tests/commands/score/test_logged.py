@@ -1,116 +1,34 @@
-"""``score --from-logprobs``, beside the model that the log-probabilities came from."""
+"""``score --from-logprobs``: by hand and on real logs."""
 
 import json
 import math
-import string
 
-import numpy as np
 import pytest
 
-from tests.helpers import parsed, records, write_lines
-from tests.readmes import ROOT
+from tests.helpers import parsed, write_lines
 from tests.records.reading import DATA
 
-EXACT = ("ll", "ll_sum", "deepconf", "deepconf_sum", "deepconf_group", "deepconf_bottom10", "deepconf_tail",
-         "neg_length", "llm_check_perplexity")  # fmt: skip
-VLLM = ROOT / "tests" / "data" / "formats" / "vllm_logprobs.jsonl"
+VLLM = DATA / "vllm_logprobs.jsonl"
 
 
-@pytest.fixture(scope="module")
-def served(tiny_folder):
-    """Records with the tokens and the whole distributions of a model: [(record, ids, (T, V) log p)], in float64."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
-    model = AutoModelForCausalLM.from_pretrained(tiny_folder).float().eval()
-    letters = {tokenizer.convert_tokens_to_ids(letter): letter for letter in string.ascii_letters + string.digits}
-
-    def logprobs_after(ids):
-        with torch.inference_mode():
-            return model(torch.tensor([ids])).logits[0].double().log_softmax(-1).numpy()
-
-    found = []
-    for record in records(9):
-        prompt = tokenizer.apply_chat_template(
-            [{"role": "user", "content": record["question"]}], add_generation_prompt=True, return_dict=False
-        )
-        ids = tokenizer(record["response"], add_special_tokens=False)["input_ids"]
-        if len(found) % 3 == 0:  # as sampled: each token among the 15 likeliest
-            ids = []
-            while len(ids) < 6:
-                likeliest = np.argsort(-logprobs_after(prompt + ids)[-1])
-                ids.append(next((index for index in likeliest[:15].tolist() if index in letters), ord("a") - 33))
-            record["response"] = "".join(letters[index] for index in ids)
-        found.append((record, ids, logprobs_after(prompt + ids)[len(prompt) - 1 : -1]))
-    return found
-
-
-def listed(text, ids, logprobs, manner, count=20):
-    """The tokens of a text of one-byte tokens as a service lists them."""
-    for character, index, row in zip(text, ids, logprobs, strict=True):
-        order = np.argsort(-row)[:count].tolist()
-        if manner == "vllm":  # the sampled token comes first, and the list is cut off after so many
-            order = [index, *(other for other in order if other != index)][:count]
-        top = [{"token": f"t{other}", "logprob": float(row[other])} for other in order]
-        known = manner == "vllm" or index in order
-        yield {
-            "token": f"t{index}",
-            "logprob": float(row[index]) if known else -9999.0,
-            "bytes": list(character.encode()),
-            "top_logprobs": top,
-        }
-
-
-def batch_row(record, ids, logprobs, manner):
-    choice = {
-        "index": 0,
-        "message": {"role": "assistant", "content": record["response"]},
-        "logprobs": {"content": list(listed(record["response"], ids, logprobs, manner))},
-        "finish_reason": "stop",
-    }
-    body = {"model": "served", "choices": [choice]}
-    return {"custom_id": record["id"], "response": {"status_code": 200, "body": body}, "error": None}
-
-
-@pytest.fixture
-def scored(run_tokur, tmp_path, served):
-    def score(manner):
-        rows = [batch_row(record, ids, logprobs, manner) for record, ids, logprobs in served]
-        code, out, err = run_tokur("score", write_lines(tmp_path / "batch.jsonl", rows), "--from-logprobs")
-        assert code == 0
-        assert ("not finite" in err) == (manner == "openai")
-        return parsed(out)
-
-    return score
-
-
-@pytest.mark.parametrize("manner", ["openai", "vllm"])
-def test_from_logprobs_scores_are_those_of_the_model_wherever_they_can_be_known(
-    run_tokur, tiny_folder, tmp_path, served, scored, manner
-):
-    given = [record | {"tokur": {"model": str(tiny_folder), "token_ids": ids}} for record, ids, _ in served]
-    path = write_lines(tmp_path / "in.jsonl", given)
-    code, out, _ = run_tokur("score", path, "-m", tiny_folder, "--dtype", "float32", "--scores", "default")
-    assert code == 0
-    known = 0
-    for record, exact, (_, ids, logprobs) in zip(scored(manner), parsed(out), served, strict=True):
-        scores, exact = record["tokur"]["scores"], exact["tokur"]["scores"]
-        order = np.argsort(-logprobs)[:, :20]
-        unlisted = [index not in row for index, row in zip(ids, order, strict=True)]
-        told = {name: scores[name] for name in EXACT if scores[name] is not None}
-        for name, value in told.items():
-            assert value == pytest.approx(exact[name], rel=1e-4), name
-        if manner == "vllm" or not any(unlisted):
-            assert {"ll", "ll_sum", "llm_check_perplexity", "neg_length"} <= told.keys()
-        if manner == "openai":
-            assert ("ll" in told) == (not any(unlisted)), "-9999 is no log-probability"
-        if manner == "openai" or not any(unlisted):
-            known += "deepconf" in told
-        assert {name for name in scores if scores[name] is not None} <= set(EXACT)
-        assert record["tokur"]["tokens"]["offsets"] == [[place, place + 1] for place in range(len(ids))]
-        assert record["tokur"]["run"] == {"computed_from": "logprobs", "version": record["tokur"]["run"]["version"]}
-    assert known
+def test_from_logprobs_confidence_is_of_the_twenty_likeliest_where_they_are_known(run_tokur, tmp_path):
+    """OpenAI lists them, whatever was written; vLLM puts what was written first, maybe in place of the last."""
+    likeliest = [{"token": f"t{k}", "logprob": -k * math.log(2)} for k in range(1, 22)]
+    tokens = [
+        likeliest[0] | {"top_logprobs": likeliest[:20]},
+        {"token": "x", "logprob": -9999.0, "top_logprobs": likeliest[:20]},
+        likeliest[4] | {"top_logprobs": [likeliest[4], *likeliest[:4], *likeliest[5:]]},
+        likeliest[20] | {"top_logprobs": [likeliest[20], *likeliest[:20]]},
+        likeliest[20] | {"top_logprobs": [likeliest[20], *likeliest[:19]]},
+    ]
+    row = {"question": "?", "response": "t1xt5t21t21", "logprobs": {"content": tokens}}
+    code, out, err = run_tokur("score", write_lines(tmp_path / "in.jsonl", [row]), "--from-logprobs")
+    assert (code, "not finite" in err) == (0, True), err
+    tokur = parsed(out)[0]["tokur"]
+    *known, unknown = tokur["tokens"]["deepconf"]
+    assert (known, unknown) == (pytest.approx([10.5 * math.log(2)] * 4), None)
+    assert [number is None for number in tokur["tokens"]["logprob"]] == [False, True, False, False, False]
+    assert {name for name, value in tokur["scores"].items() if value is not None} == {"neg_length"}
 
 
 def test_from_logprobs_a_real_log_of_vllm_is_scored_and_its_tokens_are_found_in_the_text(run_tokur):
