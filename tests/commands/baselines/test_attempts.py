@@ -1,9 +1,7 @@
 """Scores over attempts to verify a response, against attempts made by whole forward passes."""
 
-import math
 import random
 
-import numpy as np
 import pytest
 import torch
 
@@ -13,6 +11,7 @@ from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.commands.baselines.questions import VERIFICATION
 from tokur_cli.engine.generation.decoder import DecodingRequest
 from tokur_cli.engine.generation.sampling import Sampling
+from tokur_cli.scores.sets import degree, eigen_score, sentence_sar
 
 SCORES = "inside,sar,u_ecc,u_deg"
 OPTIONS = ["--dtype", "float32", "--attempts", 4, "--set", "attempt_tokens=12", "--similarity", "jaccard"]
@@ -47,7 +46,6 @@ def attempts_by_hand(prompt, record, count=4, seed=0, temperature=0.5):
 
 
 def by_hand(prompt, record, **options):
-    """Duan's, Chen's and Lin's formulas written out."""
     prompt_ids, attempts = attempts_by_hand(prompt, record, **options)
     model = tiny_model().double()
     log_p, states = [], []
@@ -55,18 +53,11 @@ def by_hand(prompt, record, **options):
         with torch.no_grad():
             outputs = model(torch.tensor([prompt_ids + ids]), output_hidden_states=True)
         rows = outputs.logits[0, len(prompt_ids) - 1 : -1].log_softmax(-1)
-        log_p.append([float(rows[t, token]) for t, token in enumerate(ids)])
+        log_p.append(sum(float(rows[t, token]) for t, token in enumerate(ids)))
         kept = len(ids) - (len(ids) > 1 and ids[-1] == END)
         states.append(outputs.hidden_states[1][0, len(prompt_ids) + kept - 1].numpy())
-    alike = np.array([[jaccard(one, other) for _, other in attempts] for _, one in attempts])
-    p = [math.exp(sum(values)) for values in log_p]
-    sar = [p[i] + sum(alike[i, j] * p[j] for j in range(4) if j != i) / 0.001 for i in range(4)]
-    centred = np.array(states) - np.array(states).mean(axis=1, keepdims=True)
-    return {
-        "inside": np.mean(np.log(np.linalg.eigvalsh(centred @ centred.T + 1e-3 * np.eye(4)))),
-        "sar": -sum(map(math.log, sar)) / 4,
-        "u_deg": np.trace(4 * np.eye(4) - np.diag(alike.sum(axis=1))) / 16,
-    }
+    alike = [[jaccard(one, other) for _, other in attempts] for _, one in attempts]
+    return {"inside": eigen_score(states), "sar": sentence_sar(log_p, alike), "u_deg": degree(alike)[0]}
 
 
 def test_attempts_the_scores_are_those_of_attempts_made_one_by_one(responses, scores_of):

