@@ -2,12 +2,12 @@ import json
 from collections import Counter
 
 import pytest
-from scipy.stats import beta
 
 from tests.helpers import parsed, questions, write_lines
 from tests.tiny import tiny_model_folder, tiny_tokenizer
 from tokur_cli.answers.grading import LabelRule
 from tokur_cli.engine.generation.decoder import Decoder
+from tokur_cli.metrics.adaptive_consistency import fewest_settled
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
 
@@ -211,16 +211,7 @@ def opinionated(monkeypatch):
     monkeypatch.setattr(LabelRule, "answer", answers_of_a_tiny_model)
 
 
-def by_hand(answers, level=LEVEL, most=SAMPLES):
-    """How many samples are drawn, by the rule in words."""
-    for count in range(4, most + 1):
-        first, *others = [*sorted(Counter(filter(None, answers[:count])).values(), reverse=True), 0]
-        if first and 1 - sum(beta.cdf(0.5, first + 1, other + 1) for other in others) >= level:
-            return count
-    return most
-
-
-def part_of(whole, level=LEVEL):
+def part_of(whole):
     """The lines of a full run that are to be there."""
     by_question = {}
     for line in whole.splitlines(keepends=True):
@@ -228,7 +219,7 @@ def part_of(whole, level=LEVEL):
     kept = []
     for lines in by_question.values():
         answers = [answers_of_a_tiny_model(None, Record.parse(line, None, None)) for line in lines]
-        kept += lines[: by_hand([answer and answer.text for answer in answers], level)]
+        kept += lines[: fewest_settled([answer and answer.text for answer in answers], LEVEL, SAMPLES)]
     return b"".join(kept)
 
 
