@@ -18,12 +18,9 @@ def response(question, sample, answer, eu_mean):
     }
 
 
-def question(name, answers, scores=None):
-    """Responses with these answers, the first the most confident unless scores are given."""
-    return [
-        response(name, sample, answer, scores[sample] if scores else 0.1 + sample)
-        for sample, answer in enumerate(answers)
-    ]
+def question(name, answers):
+    """Responses with these answers, the first the most confident."""
+    return [response(name, sample, answer, 0.1 + sample) for sample, answer in enumerate(answers)]
 
 
 @pytest.fixture
@@ -70,11 +67,3 @@ def test_select_answers_that_could_not_be_compared_are_neither_right_nor_wrong(s
     assert code == 0
     assert [one["tokur"]["answer"] for one in selected] == ["x(x+3)", "18"]
     assert err[-1].startswith("accuracy 100.00% (1 question, 1 without labels left out)")
-
-
-def test_select_majority_counts_a_tie_at_its_expectation(select):
-    # both answers have one vote; 7 is the more confident, 18 the lower sample
-    lines = question("q1", ["18", "7"], scores=[0.9, 0.1])
-    _, selected, err = select(lines, "--keep", "100%")
-    assert selected[0]["tokur"]["answer"] == "7"
-    assert err == ["accuracy 0.00%, majority 50.00%, Pass@1 50.00%, Pass@2 100.00% (1 question)"]
