@@ -25,13 +25,13 @@ def _metrics(confidence, label, resamples, seed=0):
 @pytest.mark.slow
 def test_intervals_cover_the_truth_at_their_nominal_rate():
     generator = np.random.default_rng(0)
-    shift, simulations = 1.0, 300
+    shift, simulations = 1.0, 150
     truth = {"auroc": 0.5 * (1 + math.erf(shift / 2))}
-    confidence, label = _records(generator, 1_000_000, shift)
+    confidence, label = _records(generator, 200_000, shift)
     truth["acc"] = acc_of(ranked(confidence, label))[0]
     covered = dict.fromkeys(truth, 0)
     for simulation in range(simulations):
-        found = _metrics(*_records(generator, 150, shift), 400, simulation)
+        found = _metrics(*_records(generator, 150, shift), 200, simulation)
         for metric, value in truth.items():
             covered[metric] += found[metric].low <= value <= found[metric].high
     error = 3 * math.sqrt(0.95 * 0.05 / simulations)
