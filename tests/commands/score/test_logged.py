@@ -17,7 +17,7 @@ def test_from_logprobs_confidence_is_of_the_twenty_likeliest_where_they_are_know
     tokens = [
         likeliest[0] | {"top_logprobs": likeliest[:20]},
         {"token": "x", "logprob": -9999.0, "top_logprobs": likeliest[:20]},
-        likeliest[4] | {"top_logprobs": [likeliest[4], *likeliest[:4], *likeliest[5:]]},
+        likeliest[4] | {"top_logprobs": [likeliest[4], *likeliest[5:], *likeliest[:4]]},
         likeliest[20] | {"top_logprobs": [likeliest[20], *likeliest[:20]]},
         likeliest[20] | {"top_logprobs": [likeliest[20], *likeliest[:19]]},
     ]
