@@ -392,19 +392,6 @@ def test_choose_tokens_takes_the_first_of_the_most_likely(size, dtype):
     assert choose_tokens(logits, Sampling(), [0] * 40).tolist() == first
 
 
-@pytest.mark.parametrize(
-    "sampling", [Sampling(1.0), Sampling(0.8, top_p=0.9), Sampling(0.8, 50), Sampling(1, min_p=0.1)]
-)
-def test_choose_tokens_depends_on_neither_padding_nor_rows_beside(sampling):
-    """A vocabulary that is padded, and a batch that is cut otherwise."""
-    logits = 3 * torch.randn(30, 4100, generator=torch.Generator().manual_seed(3))
-    random = random_words(30)
-    whole = choose_tokens(logits, sampling, random).tolist()
-    padded = torch.nn.functional.pad(logits, (0, 4000), value=-1e4)
-    assert choose_tokens(padded, sampling, random).tolist() == whole
-    assert [choose_tokens(logits[i : i + 1], sampling, random[i : i + 1]).item() for i in range(30)] == whole
-
-
 @pytest.mark.parametrize("sampling", [Sampling(1.0, top_k=3), Sampling(1.0, top_p=0.5), Sampling(1.0, top_p=0.0)])
 def test_choose_tokens_keeps_equally_likely_ones_together(sampling):
     """bfloat16 makes many of them: an order among them would be another on another device."""
