@@ -243,6 +243,8 @@ def check_pattern(pattern: str) -> None:
     Raises:
         UsageError: it is none.
     """
+    if not pattern:
+        raise UsageError("--answer: the expression is empty")
     try:
         regex.compile(pattern)
     except (regex.error, OverflowError, RecursionError) as error:

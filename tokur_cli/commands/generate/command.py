@@ -59,7 +59,9 @@ class GenerateWork(Work):
             if not 0.5 < decoding.stop_at < 1:
                 raise UsageError(f"--stop-at {decoding.stop_at:g}: give a probability between 0.5 and 1, such as 0.95")
             if decoding.samples <= FEWEST:
-                raise UsageError(f"--stop-at needs -n above {FEWEST}, for so many are always drawn: give -n 16, say")
+                raise UsageError(
+                    f"--stop-at needs -n above {FEWEST}, since {FEWEST} are always drawn: for example -n 16"
+                )
         if "" in decoding.stop:
             raise UsageError('--stop "" ends every response before it begins: give a text')
         if score or decoding.guidance:

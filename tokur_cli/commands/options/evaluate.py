@@ -41,7 +41,7 @@ class EvaluationOptions:
         str | None,
         Option(
             metavar="SCORES",
-            help="Comma-separated scores, all, or help: a table. Default: one of each kind.",
+            help="Comma-separated scores, all, or help, which prints a table. Default: one of each kind.",
             callback=explain_scores,
             is_eager=True,
         ),
@@ -51,8 +51,8 @@ class EvaluationOptions:
         Literal["response", "step", "question"],
         Option(
             metavar="LEVEL",
-            help='What is labelled: response; step, spans of it in "claims": [{"start": 0, "end": 12, "correct": '
-            "true}, …]; question, the vote of its samples, by the mean of their scores.",
+            help='What is labelled: response; step, spans of it in "claims", or --label-field: [{"start": 0, "end": 9, '
+            '"correct": true}, …]; question, the vote of its samples, by the mean of their scores.',
         ),
     ] = "response"
     bootstrap: Annotated[int, Option(min=0, metavar="N", help="Resamples for 95 % intervals; 0 for none.")] = 1000
@@ -64,11 +64,16 @@ class EvaluationOptions:
     group_by: Annotated[str | None, Option(metavar="FIELD", help="Also evaluate each value of this field.")] = None
     difficulty: Annotated[
         int | None,
-        Option(min=1, max=99, metavar="N", help="Also evaluate groups, by the incorrect of a question's first N."),
+        Option(
+            min=1, max=99, metavar="N", help="Also evaluate groups, by how many of a question's first N are incorrect."
+        ),
         Excludes("--level=step", "--level=question", "--group-by"),
     ] = None
     difficulty_from: Annotated[
-        str | None, Reads(), Needs("--difficulty"), Option(metavar="FILE", help="Samples of another model, by ids.")
+        str | None,
+        Reads(),
+        Needs("--difficulty"),
+        Option(metavar="FILE", help="Difficulty by the responses in this file, of the same ids."),
     ] = None
     scaling: Annotated[
         str | None,
@@ -76,7 +81,9 @@ class EvaluationOptions:
         Excludes("--level=step", "--level=question", "--fit"),
     ] = None
     repeats: Annotated[int, Needs("--scaling"), Option(min=1, metavar="N", help="Draws for each N of --scaling.")] = 10
-    keep: Annotated[str, Needs("--scaling"), Option(metavar="SHARE[,N]", help="As in select, of --scaling.")] = KEEP
+    keep: Annotated[
+        str, Needs("--scaling"), Option(metavar="SHARE[,N]", help="As in select, for the votes of --scaling.")
+    ] = KEEP
     stop_at: Annotated[
         str | None, Needs("--scaling"), Option(metavar="P,P,…", help="What generate --stop-at would lose, and save.")
     ] = None
@@ -123,7 +130,9 @@ class FitOptions:
     ] = None
     by: Annotated[
         str | None,
-        Option(metavar="SCORES", help="Of --fit (default: eu,ll_sum,neg_length), or one of --certify (default: eu)."),
+        Option(
+            metavar="SCORES", help="Scores that --fit combines (eu,ll_sum,neg_length), or the one --certify takes (eu)."
+        ),
         Needs("--fit", "--certify"),
     ] = None
     fit_method: Annotated[

@@ -27,7 +27,7 @@ class GuidedOptions:
         Option(
             metavar="SCORE",
             help=f"Let the N responses to a question grow together; after each step those of which the model is surer "
-            f"are copied in place of others. {', '.join(GUIDES)}.",
+            f"are copied in place of others. SCORE is one of {', '.join(GUIDES)}.",
         ),
         Excludes("--temperature=0", "--samples=1", "--backend=vllm"),
     ] = None
@@ -41,9 +41,9 @@ class GuidedOptions:
         list[str], Rare(), Option(metavar="TEXT", help="Text that ends a step; repeatable. Default: a blank line.")
     ] = field(default_factory=list)
     step_tokens: Annotated[int, Rare(), Option(min=1, metavar="N", help="Tokens of a step, at most.")] = 1024
-    resample: Annotated[Scheme, Rare(), Option(metavar="HOW", help="Or systematic, where fewer than N/2 count.")] = (
-        "multinomial"
-    )
+    resample: Annotated[
+        Scheme, Rare(), Option(metavar="HOW", help="Or systematic: only where the effective number is below N/2.")
+    ] = "multinomial"
 
     def __post_init__(self) -> None:
         if self.guide is not None and self.guide not in GUIDES:

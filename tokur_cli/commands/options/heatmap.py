@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
-from tokur_cli.commands.options.marks import Writes
+from tokur_cli.commands.options.marks import Excludes, Writes
 from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.quantities import QUANTITIES
 
@@ -34,7 +34,9 @@ class ChoiceOptions:
         Option(metavar="SCORE", help="The least certain response first, by this score. Default: as in the input."),
     ] = None
     limit: Annotated[int | None, Option(min=1, metavar="N", help="At most this many responses, or pairs.")] = None
-    compare: Annotated[bool, Option("--compare", help="A correct and an incorrect response, side by side.")] = False
+    compare: Annotated[
+        bool, Option("--compare", help="A correct and an incorrect response, side by side."), Excludes("--only")
+    ] = False
 
     def __str__(self) -> str:
         """Return the options that choose, as they are given."""
@@ -70,7 +72,9 @@ class PictureOptions:
         Literal["auto", "dark", "light"],
         Option(metavar="THEME", help="Background of text and figure: auto, dark or light."),
     ] = "auto"
-    detail: Annotated[bool, Option("--detail", help="All scores and steps, 20 tokens, and bars.")] = False
+    detail: Annotated[bool, Option("--detail", help="Show all scores and steps, 20 uncertain tokens, and bars.")] = (
+        False
+    )
 
     def __post_init__(self) -> None:
         _ = self.ends

@@ -19,7 +19,7 @@ class LabelOptions:
         Option(
             metavar="FIELD",
             help="Field of the label: true, false, a number from 0 to 1, or what a scorer of Inspect writes "
-            "(scores.includes.value); with --level step the claims.",
+            "(scores.includes.value).",
         ),
     ] = None
     answer: Annotated[

@@ -61,7 +61,7 @@ class ModelOptions:
     device_map: Annotated[str, Option(metavar="MAP", help="auto, cpu, cuda:0, balanced …")] = "auto"
     offload_dir: Annotated[str | None, Rare(), Option(metavar="DIR", help="For weights that fit nowhere; slow.")] = None
     weights_memory: Annotated[
-        float | None, Rare(), Option(min=0.0, metavar="GIB", help="Of weights, on each GPU and in memory.")
+        float | None, Rare(), Option(min=0.0, metavar="GIB", help="Limit of the weights, on each GPU and in memory.")
     ] = None
     revision: str | None = None  # of ``NAME@REVISION``, once the name is chosen
     trust_remote_code: Annotated[bool, Option("--trust-remote-code", help="Run the model's own code.")] = False
@@ -156,11 +156,17 @@ class DecodingOptions:
         ),
     ] = 0.0
     top_p: Annotated[
-        float, Option(parser=share, metavar="SHARE", help="Sample from the tokens with this share together.")
+        float,
+        Option(
+            parser=share, metavar="SHARE", help="Sample from the likeliest tokens that together reach this probability."
+        ),
     ] = 1.0
     top_k: Annotated[int, Option(min=0, metavar="N", help="Sample from the N likeliest tokens; 0: all.")] = 0
     min_p: Annotated[
-        float, Option(parser=share, metavar="SHARE", help="Sample from tokens above this share of the likeliest's.")
+        float,
+        Option(
+            parser=share, metavar="SHARE", help="Sample from tokens at least this share as likely as the likeliest."
+        ),
     ] = 0.0
     max_new_tokens: Annotated[int, Option(min=1, metavar="N", help="Tokens of a response, at most.")] = 512
     stop: Annotated[list[str], Option(metavar="TEXT", help="Text that ends a response; repeatable.")] = field(

@@ -53,11 +53,17 @@ class PosteriorOptions:
 
     panel: ClassVar[str] = "Posterior"
 
-    folder: Annotated[str | None, Reads(), Option("--posterior", metavar="DIR", help="What perturb wrote.")] = None
-    draws: Annotated[int, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, draws; of 1 the paper's eu is 0.")] = 2
+    folder: Annotated[
+        str | None, Reads(), Option("--posterior", metavar="DIR", help="A folder that perturb -o wrote.")
+    ] = None
+    draws: Annotated[
+        int, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, number of draws; with 1 the paper's eu is 0.")
+    ] = 2
     rank: Annotated[int, Option(min=1, metavar="N", help="r', rank of the noise.")] = PosteriorSettings.rank
     sigma: Annotated[str, Option(metavar="NUMBER|auto", help=SIGMA_HELP), Excludes("--posterior")] = AUTO
-    targets: Annotated[str, Option(metavar="NAMES", help="Projections, by end or glob.")] = PosteriorSettings.targets
+    targets: Annotated[
+        str, Option(metavar="NAMES", help="Projections to perturb, by the ends of their names or globs.")
+    ] = PosteriorSettings.targets
     layers: Annotated[
         str | None, Option(metavar="FIRST:END", help="Layers, as a slice such as 15: (and above). Default: all.")
     ] = PosteriorSettings.layers
@@ -150,7 +156,7 @@ class ScoringOptions(SamplingOptions):
         str | None,
         Option(
             metavar="SCORES",
-            help="Comma-separated scores; default, all, or help: a table.",
+            help="Comma-separated scores; default, all, or help, which prints a table.",
             callback=explain_scores,
             is_eager=True,
             rich_help_panel="Output",
@@ -159,7 +165,7 @@ class ScoringOptions(SamplingOptions):
     calibration: Annotated[
         str | None,
         Reads(),
-        Option(metavar="FILE", help="What evaluate --fit wrote: adds p_correct.", rich_help_panel="Output"),
+        Option(metavar="FILE", help="A file that evaluate --fit wrote: adds p_correct.", rich_help_panel="Output"),
     ] = None
     no_tokens: Annotated[bool, Option("--no-tokens", help="Leave token arrays out.", rich_help_panel="Output")] = False
     alternatives: Annotated[
@@ -173,7 +179,7 @@ class ScoringOptions(SamplingOptions):
         Option(
             metavar="[HOW]",
             help="Add steps, cut by HOW: auto (headings, else numbers, else sentences; also --steps alone), lines, "
-            "sentences or =REGEX.",
+            "sentences, or --steps=REGEX.",
             rich_help_panel="Output",
         ),
     ] = None

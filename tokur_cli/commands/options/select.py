@@ -62,11 +62,18 @@ class SelectOptions:
     certificate: Annotated[
         str | None,
         Reads(),
-        Option(metavar="FILE", help="No answer below the threshold of evaluate --certify; chosen as there."),
+        Option(
+            metavar="FILE", help="Withhold answers below the threshold that evaluate --certify found; choose as there."
+        ),
         Excludes("--abstain"),
     ] = None
     grouped: Annotated[
-        bool, Option("--grouped", help="Questions stand together: choose as each ends.", rich_help_panel="Input")
+        bool,
+        Option(
+            "--grouped",
+            help="The responses to a question stand together: choose as each ends.",
+            rich_help_panel="Input",
+        ),
     ] = False
     records: Annotated[
         bool, Option("--records", help="Write all responses, with tokur.select.", rich_help_panel="Output")

@@ -41,10 +41,14 @@ class InputOptions:
     response_field: Annotated[str | None, Option(metavar="FIELD", help=_FIELDS)] = None
     reference_field: Annotated[str | None, Option(metavar="FIELD", help=_FIELDS)] = None
     id_field: Annotated[str | None, Option(metavar="FIELD", help=_FIELDS)] = None
-    requests: Annotated[str | None, Reads(), Option(metavar="FILE", help="The requests that the input answers.")] = None
+    requests: Annotated[
+        str | None, Reads(), Option(metavar="FILE", help="The prompts, where the input is a log of replies alone.")
+    ] = None
     max_line: Annotated[int, Rare(), Option(min=1, metavar="MB", help="Longest line; else a bad record.")] = 64
     limit: Annotated[int | None, Option(min=1, metavar="N", help="Read the first N records.")] = None
-    skip_invalid: Annotated[bool, Option("--skip-invalid", help="Count bad records, go on, exit with 3.")] = False
+    skip_invalid: Annotated[
+        bool, Option("--skip-invalid", help="Skip and count bad records; exit with 3 if there were any.")
+    ] = False
 
     def at(self, path: str | None) -> InputOptions:
         """Return the options with the input's path; with none, standard input if a pipe is there."""
