@@ -123,6 +123,7 @@ def test_format_keeps_another_meaning_of_a_field_under_source_and_names_a_bad_ro
         ({"question": "Q", "choices": [{"label": "1", "text": "x"}], "answerKey": "1"}, "Q\nA. x", "A"),
         ({**MMLU, "question": "Which? (A) 4 (B) 9 (C) 7 (D) 8"}, "Which? (A) 4 (B) 9 (C) 7 (D) 8", "C"),
         ({**MMLU, "question": None, "messages": ASKED}, None, "C"),
+        ({"question": "Q", "options": ["A)5", "(B) six"], "gold": "B"}, "Q\nA. 5\nB. six", "B"),
         ({"instruction": "I", "input": "more", "output": "A"}, "I\n\nmore", None),
     ],
 )

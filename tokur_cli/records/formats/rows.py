@@ -12,7 +12,7 @@ from tokur_cli.records.prompt import read_response, split_messages, with_reasoni
 from tokur_cli.records.record import Record
 
 _LISTS = ("choices", "options")
-_KEYS = ("answerKey", "answer", "answer_index")
+_KEYS = ("answerKey", "answer", "answer_index", "gold")
 _LOWERED = ("How ", "What ", "Which ", "Who ", "When ", "Where ")
 _is_question = has("question", but=["reference"])
 _ROLES = {name: name for name in ("system", "user", "assistant")}
@@ -115,6 +115,8 @@ def choices(record: Record) -> Record:
     values, labels = (found["text"], found["label"]) if isinstance(found, dict) else (found, None)
     texts = [record.checked_text(name, as_text(value)) for value in values]
     letters = ascii_uppercase[: len(texts)]
+    lettered = [re.match(rf"\(?{letter}[.):]\s*(.+)", text) for letter, text in zip(letters, texts, strict=True)]
+    texts = [text[1] if text and all(lettered) else texts[place] for place, text in enumerate(lettered)]
     pairs = [*zip(letters, texts, strict=True)]
     by_number = isinstance(answer, int)
     by_value = labels is None if by_number else key != "answerKey"  # which is always a label
