@@ -25,15 +25,10 @@ from transformers.utils.generic import ModelOutput
 
 
 class Parts(NamedTuple):
-    """What a model was seen to do with a text, as names of its modules: a reference to one would keep the model.
+    """What a model was seen to do with a text, as names of its modules: a reference to one would keep the model."""
 
-    Args:
-        body: the module that the model's own forward pass calls and that looks the token ids up.
-        working: all modules that ran: no tower for images or sound, no cross-attention without its input.
-    """
-
-    body: str
-    working: frozenset[str]
+    body: str  # the module that the model's own forward pass calls and that looks the token ids up
+    working: frozenset[str]  # all modules that ran: no tower for images or sound, no cross-attention without its input
 
 
 _seen: WeakKeyDictionary[PreTrainedModel, Parts] = WeakKeyDictionary()

@@ -28,19 +28,12 @@ _FIRST_STEPS = 256  # initial size of the step tables; they double when a longer
 
 
 class Steps(NamedTuple):
-    """The decoding steps of a batch's positions, looked up once for all projections.
+    """The decoding steps of a batch's positions, looked up once for all projections."""
 
-    Args:
-        places: (B, L) the steps, 0 where there is none.
-        fixed: (B, L, 1) whether a position has none, as those of a prompt: there the member's fixed draw holds.
-        num_steps: more than the largest.
-        some_fixed: whether any position has none.
-    """
-
-    places: Tensor
-    fixed: Tensor
-    num_steps: int
-    some_fixed: bool
+    places: Tensor  # (B, L) the steps, 0 where there is none
+    fixed: Tensor  # (B, L, 1) whether a position has none, as those of a prompt: there the member's fixed draw holds
+    num_steps: int  # more than the largest
+    some_fixed: bool  # whether any position has none
 
     @classmethod
     def of(cls, steps: Tensor) -> Steps:

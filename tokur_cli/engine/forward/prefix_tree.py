@@ -33,18 +33,12 @@ Ids = npt.NDArray[np.int64]
 
 
 class Node(NamedTuple):
-    """Positions ``first … last`` that some sequences have in common.
-
-    Args:
-        first, last: positions in each of the sequences, ``last`` excluded.
-        sequence_ids: of the sequences.
-        children: how they go on after ``last``; none for a leaf, which is the end of one sequence.
-    """
+    """Positions ``first … last`` that some sequences have in common."""
 
     first: int
-    last: int
+    last: int  # excluded
     sequence_ids: tuple[int, ...]
-    children: tuple[Node, ...] = ()
+    children: tuple[Node, ...] = ()  # how they go on after ``last``; none for a leaf, which is the end of one sequence
 
 
 def divide(sequences: Mapping[int, Ids], prompt_ends: Mapping[int, int], min_saving: int) -> tuple[Node, ...]:

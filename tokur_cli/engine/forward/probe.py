@@ -46,20 +46,13 @@ _LOUD = 0.5  # and the others would move tokens by so many nats
 
 @dataclass(frozen=True)
 class Probe:
-    """A few tokens and what a model, run as it is, makes of them.
+    """A few tokens and what a model, run as it is, makes of them."""
 
-    Args:
-        name: of the model, for messages.
-        model: the model.
-        tokens: the probe's.
-        beside: a longer response to the same prompt, but for its last token.
-        log_p: (T, V) float32 log-probabilities of what follows each position that predicts one of its response tokens.
-    """
-
-    name: str
+    name: str  # of the model, for messages
     model: PreTrainedModel
-    tokens: TokenizedResponse
-    beside: TokenizedResponse
+    tokens: TokenizedResponse  # the probe's
+    beside: TokenizedResponse  # a longer response to the same prompt, but for its last token
+    # (T, V) float32 log-probabilities of what follows each position that predicts one of its response tokens
     log_p: Tensor
 
     @torch.inference_mode()

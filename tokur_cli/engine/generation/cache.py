@@ -41,19 +41,13 @@ _KNOWN = PLAIN_LAYERS | {"LinearAttentionLayer", "LinearAttentionAndFullAttentio
 
 
 class KeptText(NamedTuple):
-    """What a model keeps of a text.
+    """What a model keeps of a text."""
 
-    Args:
-        columns: the keys (W, heads, tokens, d) of its last tokens in each layer that has them, and the values.
-        states: the states (W, …) of all its tokens.
-        tokens: how many tokens the text has.
-        prompt: the text of the tokens before the last ones; None for none.
-    """
-
+    # The keys (W, heads, tokens, d) of its last tokens in each layer that has them, and the values
     columns: Sequence[Tensor]
-    states: Sequence[Tensor]
-    tokens: int
-    prompt: KeptText | None = None
+    states: Sequence[Tensor]  # the states (W, …) of all its tokens
+    tokens: int  # how many tokens the text has
+    prompt: KeptText | None = None  # the text of the tokens before the last ones; None for none
 
 
 class RollingLayer(DynamicLayer):

@@ -35,48 +35,32 @@ FinishReason = Literal["stop", "length", "stop_string", "step"]
 
 @dataclass
 class DecodedResponse:
-    """One generated response.
+    """One generated response."""
 
-    Args:
-        index: its request's.
-        sample: its number among the question's.
-        token_ids: all generated ids, with an end-of-sequence token and the tokens of a stop string.
-        text: what they spell without special tokens, up to a stop string.
-        finish_reason: ``stop`` (the model ended it), ``length`` or ``stop_string``; ``step`` where only a step ended.
-        scored: of each token what ``Scorer.score_next`` gives, if they are scored.
-        kept: of prompt and response but for the last token, where only a step ended; None once the response goes on.
-        step_start: the token that its last step begins with.
-    """
-
-    index: int
-    sample: int
-    token_ids: list[int]
-    text: str
+    index: int  # its request's
+    sample: int  # its number among the question's
+    token_ids: list[int]  # all generated ids, with an end-of-sequence token and the tokens of a stop string
+    text: str  # what they spell without special tokens, up to a stop string
+    # ``stop`` (the model ended it), ``length`` or ``stop_string``; ``step`` where only a step ended
     finish_reason: FinishReason
+    # Of each token what ``Scorer.score_next`` gives, if they are scored
     scored: list[Quantities] = field(default_factory=list)
+    # Of prompt and response but for the last token, where only a step ended; None once the response goes on
     kept: KeptText | None = None
-    step_start: int = 0
+    step_start: int = 0  # the token that its last step begins with
 
 
 @dataclass(frozen=True)
 class DecodingRequest:
-    """A prompt and the samples wanted of it.
+    """A prompt and the samples wanted of it."""
 
-    Args:
-        index: the caller's number for it.
-        key: what its random numbers depend on, besides the seed and the sample: the question's id.
-        prompt_ids: at least one token id.
-        samples: numbers of the samples.
-        begun: the response that is to be continued.
-        step: which step of theirs this is; None for responses in one go.
-    """
-
-    index: int
-    key: str
-    prompt_ids: Sequence[int]
-    samples: Sequence[int]
+    index: int  # the caller's number for it
+    key: str  # what its random numbers depend on, besides the seed and the sample: the question's id
+    prompt_ids: Sequence[int]  # at least one token id
+    samples: Sequence[int]  # numbers of the samples
+    # The response that is to be continued
     begun: DecodedResponse = field(default_factory=lambda: DecodedResponse(-1, -1, [], "", "step"))
-    step: int | None = None
+    step: int | None = None  # which step of theirs this is; None for responses in one go
 
 
 Result = DecodedResponse | tuple[DecodingRequest, TokurError]
@@ -109,38 +93,22 @@ class _Row:
 
 @dataclass(eq=False)
 class Decoder:
-    """Generates responses; each depends on (seed, key, sample) and the prompt alone, up to floating-point ties.
+    """Generates responses; each depends on (seed, key, sample) and the prompt alone, up to floating-point ties."""
 
-    Args:
-        model: the model, in evaluation mode.
-        decode: ids to text without special tokens.
-        sampling: how tokens are chosen.
-        end_ids: the tokens that end a response.
-        max_new_tokens: the longest response, its end token included.
-        context_length: positions of the model; None for any number.
-        stop: strings that end a response where they first appear.
-        step_ends: strings that end a step where they first appear in it.
-        step_tokens: the longest step; None for any length.
-        max_rows: responses generated at once; halved for good when memory does not suffice.
-        cache_bytes: what is kept of the responses may take, at their longest; None for any amount.
-        progress: called with how many tokens a step has generated.
-        scorer: scores every token as it is generated; None for no scores.
-    """
-
-    model: PreTrainedModel
-    decode: Callable[[Sequence[int]], str]
-    sampling: Sampling
+    model: PreTrainedModel  # the model, in evaluation mode
+    decode: Callable[[Sequence[int]], str]  # ids to text without special tokens
+    sampling: Sampling  # how tokens are chosen
     _: KW_ONLY
-    end_ids: frozenset[int]
-    max_new_tokens: int
-    context_length: int | None = None
-    stop: tuple[str, ...] = ()
-    step_ends: tuple[str, ...] = ()
-    step_tokens: int | None = None
-    max_rows: int = 64
-    cache_bytes: int | None = None
-    progress: Callable[[int], None] = lambda tokens: None
-    scorer: Scorer | None = None
+    end_ids: frozenset[int]  # the tokens that end a response
+    max_new_tokens: int  # the longest response, its end token included
+    context_length: int | None = None  # positions of the model; None for any number
+    stop: tuple[str, ...] = ()  # strings that end a response where they first appear
+    step_ends: tuple[str, ...] = ()  # strings that end a step where they first appear in it
+    step_tokens: int | None = None  # the longest step; None for any length
+    max_rows: int = 64  # responses generated at once; halved for good when memory does not suffice
+    cache_bytes: int | None = None  # what is kept of the responses may take, at their longest; None for any amount
+    progress: Callable[[int], None] = lambda tokens: None  # called with how many tokens a step has generated
+    scorer: Scorer | None = None  # scores every token as it is generated; None for no scores
 
     def __post_init__(self) -> None:
         self._stop_window = max((len(text.encode()) for text in (*self.stop, *self.step_ends)), default=0) + 4

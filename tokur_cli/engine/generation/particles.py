@@ -28,15 +28,11 @@ _IN_STEPS = 2  # times as many particles are under way as the batch has rows: it
 
 
 class Resampling(NamedTuple):
-    """How particles are resampled; the defaults are the paper's (appendix "Particle Filtering").
+    """How particles are resampled; the defaults are the paper's (appendix "Particle Filtering")."""
 
-    Args:
-        temperature: T of softmax(rewards / T); None for the rewards' standard deviation in each round.
-        scheme: ``multinomial`` (N independent draws in every round) or ``systematic`` (one draw, N places at equal
-            distances, only where the effective sample size is below N/2: fewer lineages are lost by chance).
-    """
-
-    temperature: float | None = 1.0
+    temperature: float | None = 1.0  # T of softmax(rewards / T); None for the rewards' standard deviation in each round
+    # ``multinomial`` (N independent draws in every round) or ``systematic`` (one draw, N places at equal distances,
+    # only where the effective sample size is below N/2: fewer lineages are lost by chance)
     scheme: Scheme = "multinomial"
 
     def resample(
@@ -82,56 +78,34 @@ def draw(weights: Weights, scheme: Scheme, key: tuple[object, ...]) -> list[int]
 
 
 class Guide(NamedTuple):
-    """What particles are judged by.
+    """What particles are judged by."""
 
-    Args:
-        score: from the per-token quantities of a response so far, (T,) each, and where its last step begins, to its
-            score.
-        sign: 1 if a higher score is better, −1 if a lower one is.
-        resampling: how they are resampled by sign · score.
-        of_step: whether a score is of the last step alone, so that those of rounds without resampling count as well.
-    """
-
+    # From the per-token quantities of a response so far, (T,) each, and where its last step begins, to its score
     score: Callable[[Quantities, int], float]
-    sign: int
-    resampling: Resampling
-    of_step: bool
+    sign: int  # 1 if a higher score is better, −1 if a lower one is
+    resampling: Resampling  # how they are resampled by sign · score
+    of_step: bool  # whether a score is of the last step alone, so that those of rounds without resampling count as well
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """How a response became what it is. Slots are the N places of a question's particles, rounds count from 0.
+    """How a response became what it is. Slots are the N places of a question's particles, rounds count from 0."""
 
-    Args:
-        ends: tokens that it had after each round.
-        scores: its score after each round.
-        slot_scores: those of what its slot held after each round, which may have been replaced since.
-        ancestors: the slot that its slot was filled from after each round but the last.
-        ess: effective sample size of the question's particles at each resampling.
-        root: the slot that it began in.
-        copies: how many of the question's responses are the same as this one, itself included.
-    """
-
-    ends: tuple[int, ...]
-    scores: tuple[float, ...]
-    slot_scores: tuple[float, ...]
-    ancestors: tuple[int, ...]
-    ess: tuple[float, ...]
-    root: int
-    copies: int
+    ends: tuple[int, ...]  # tokens that it had after each round
+    scores: tuple[float, ...]  # its score after each round
+    slot_scores: tuple[float, ...]  # those of what its slot held after each round, which may have been replaced since
+    ancestors: tuple[int, ...]  # the slot that its slot was filled from after each round but the last
+    ess: tuple[float, ...]  # effective sample size of the question's particles at each resampling
+    root: int  # the slot that it began in
+    copies: int  # how many of the question's responses are the same as this one, itself included
 
 
 @dataclass
 class GuidedResponse(DecodedResponse):
-    """A response and what is known of it.
+    """A response and what is known of it."""
 
-    Args:
-        lineage: how it became what it is.
-        quantities: per-token quantities, (T,) each.
-    """
-
-    lineage: Lineage = field(kw_only=True)
-    quantities: Quantities = field(kw_only=True)
+    lineage: Lineage = field(kw_only=True)  # how it became what it is
+    quantities: Quantities = field(kw_only=True)  # per-token quantities, (T,) each
 
 
 Guided = GuidedResponse | tuple[DecodingRequest, TokurError]
@@ -140,26 +114,18 @@ Guided = GuidedResponse | tuple[DecodingRequest, TokurError]
 
 @dataclass
 class _Question:
-    """A question under way, with N slots.
-
-    Args:
-        request: it.
-        responses: what the slots hold.
-        ends, scores: tokens and score of what each slot held after each round, (rounds, N).
-        ancestors: the slot that each was filled from after each round but the last, (rounds − 1, N).
-        ess: effective sample size at each resampling.
-        weights: of earlier rounds that were left as they are.
-        error: why the question is given up.
-    """
+    """A question under way, with N slots."""
 
     request: DecodingRequest
-    responses: list[DecodedResponse]
+    responses: list[DecodedResponse]  # what the slots hold
+    # Tokens and score of what each slot held after each round, (rounds, N)
     ends: list[list[int]] = field(default_factory=list)
     scores: list[list[float]] = field(default_factory=list)
+    # The slot that each was filled from after each round but the last, (rounds − 1, N)
     ancestors: list[list[int]] = field(default_factory=list)
-    ess: list[float] = field(default_factory=list)
-    weights: Weights | None = None
-    error: TokurError | None = None
+    ess: list[float] = field(default_factory=list)  # effective sample size at each resampling
+    weights: Weights | None = None  # of earlier rounds that were left as they are
+    error: TokurError | None = None  # why the question is given up
 
     def next_steps(self) -> Iterator[DecodingRequest]:
         """Yield what is to be generated in a round, the copies of a response in one request."""

@@ -25,20 +25,14 @@ class Sampling:
     """How the next token is chosen; filters apply in this order, each to what the one before it kept.
 
     Tokens that are equally likely stay or go together.
-
-    Args:
-        temperature: 0 takes the most likely token; else logits are divided by it.
-        top_k: keep the k most likely tokens; 0 keeps all.
-        top_p: keep the smallest set of most likely tokens whose probability reaches it (Holtzman et al. 2020).
-        min_p: keep tokens with at least this share of the most likely one's probability (Nguyen et al. 2025).
-        seed: of the random numbers.
     """
 
-    temperature: float = 0.0
-    top_k: int = 0
+    temperature: float = 0.0  # 0 takes the most likely token; else logits are divided by it
+    top_k: int = 0  # keep the k most likely tokens; 0 keeps all
+    # Keep the smallest set of most likely tokens whose probability reaches it (Holtzman et al. 2020)
     top_p: float = 1.0
-    min_p: float = 0.0
-    seed: int = 0
+    min_p: float = 0.0  # keep tokens with at least this share of the most likely one's probability (Nguyen et al. 2025)
+    seed: int = 0  # of the random numbers
 
 
 def random_word(seed: int, key: str, sample: int, token: int, step: int | None = None) -> int:

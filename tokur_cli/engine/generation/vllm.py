@@ -25,30 +25,20 @@ _IN_FLIGHT = 512  # responses that vLLM knows of at once; it batches as many of 
 class VllmDecoder:
     """Generates responses with vLLM; each sample is a request with a seed of its own from (seed, key, sample).
 
-    Args:
-        model: what to load.
-        decode: ids to text without special tokens.
-        sampling: how tokens are chosen.
-        end_ids: the tokens that end a response.
-        max_new_tokens: the longest response, its end token included.
-        stop: strings that end a response where they first appear.
-        resources: what vLLM may take, as ``start_vllm`` is told.
-        tell: takes what vLLM printed, where it fails.
-
     Raises:
         UsageError: vLLM is not installed.
         TokurError: vLLM cannot load the model.
     """
 
-    model: ModelDescription
-    decode: Callable[[Sequence[int]], str]
-    sampling: Sampling
+    model: ModelDescription  # what to load
+    decode: Callable[[Sequence[int]], str]  # ids to text without special tokens
+    sampling: Sampling  # how tokens are chosen
     _: KW_ONLY
-    end_ids: frozenset[int]
-    max_new_tokens: int
-    stop: tuple[str, ...] = ()
-    resources: Mapping[str, Any] = field(default_factory=dict)
-    tell: Callable[[str], None]
+    end_ids: frozenset[int]  # the tokens that end a response
+    max_new_tokens: int  # the longest response, its end token included
+    stop: tuple[str, ...] = ()  # strings that end a response where they first appear
+    resources: Mapping[str, Any] = field(default_factory=dict)  # what vLLM may take, as ``start_vllm`` is told
+    tell: Callable[[str], None]  # takes what vLLM printed, where it fails
 
     def __post_init__(self) -> None:
         self._silenced = silencer("vLLM", self.tell)

@@ -29,21 +29,13 @@ SPECIAL_TOKENS = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"
 
 
 class EmbeddedModel(NamedTuple):
-    """A model in a wheel on PyPI.
+    """A model in a wheel on PyPI."""
 
-    Args:
-        name: the model's, as users give it.
-        requirement: the wheel, as pip takes it.
-        sha256: of the wheel.
-        folder: where the model's files are in the wheel, and in an environment that it is installed in.
-        gguf: the file there that is converted; None where the folder is the model.
-    """
-
-    name: str
-    requirement: str
-    sha256: str
-    folder: str
-    gguf: str | None = None
+    name: str  # the model's, as users give it
+    requirement: str  # the wheel, as pip takes it
+    sha256: str  # of the wheel
+    folder: str  # where the model's files are in the wheel, and in an environment that it is installed in
+    gguf: str | None = None  # the file there that is converted; None where the folder is the model
 
 
 LANGUAGE = EmbeddedModel(  # SmolLM2-135M-Instruct (Apache-2.0)

@@ -23,19 +23,12 @@ CAUSAL_CLASS_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration"
 
 
 class Source(NamedTuple):
-    """A model or an adapter, as ``from_pretrained`` takes it.
+    """A model or an adapter, as ``from_pretrained`` takes it."""
 
-    Args:
-        name: what the user typed, or a config names.
-        place: a folder, or a hub id.
-        revision: the hub commit; None where it is none of the hub's.
-        files: the names of its files.
-    """
-
-    name: str
-    place: str
-    revision: str | None = None
-    files: Collection[str] = ()
+    name: str  # what the user typed, or a config names
+    place: str  # a folder, or a hub id
+    revision: str | None = None  # the hub commit; None where it is none of the hub's
+    files: Collection[str] = ()  # the names of its files
 
     def file(self, name: str) -> Path:
         """Return one of its files, fetched from the hub if need be; OSError where it has none of that name."""

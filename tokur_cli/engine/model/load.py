@@ -29,27 +29,16 @@ QUANTISED: dict[str, dict[str, Any]] = {  # by bitsandbytes; 4 bits as QLoRA has
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """All of a causal language model but its weights, for whoever loads those in a way of its own.
+    """All of a causal language model but its weights, for whoever loads those in a way of its own."""
 
-    Args:
-        request: which one was asked for, and how.
-        source: where it is; of an adapter, the model that this is put on.
-        adapter: where that is; None for a whole model.
-        config: the model's.
-        kinds: transformers' classes for it, of which the first loads it that finds all of its weights.
-        tokenizer: its tokenizer.
-        dtype: of the weights: ``bfloat16``, ``float32`` or ``float16``.
-        end_ids: the tokens that end its responses.
-    """
-
-    request: ModelRequest
-    source: Source
-    adapter: Source | None
-    config: PreTrainedConfig
-    kinds: tuple[str, ...]
+    request: ModelRequest  # which one was asked for, and how
+    source: Source  # where it is; of an adapter, the model that this is put on
+    adapter: Source | None  # where that is; None for a whole model
+    config: PreTrainedConfig  # the model's
+    kinds: tuple[str, ...]  # transformers' classes for it, of which the first loads it that finds all of its weights
     tokenizer: PreTrainedTokenizerBase
-    dtype: str
-    end_ids: tuple[int, ...]
+    dtype: str  # of the weights: ``bfloat16``, ``float32`` or ``float16``
+    end_ids: tuple[int, ...]  # the tokens that end its responses
 
     @property
     def name(self) -> str:
@@ -80,17 +69,11 @@ class ModelDescription:
 
 @dataclass(frozen=True)
 class LanguageModel(ModelDescription):
-    """A causal language model in evaluation mode, without gradients.
+    """A causal language model in evaluation mode, without gradients."""
 
-    Args:
-        model: the model, on its device or devices.
-        probe: what it makes of a few tokens, which is asked for before it scores or generates.
-        device: where token ids go.
-    """
-
-    model: PreTrainedModel
-    probe: Probe
-    device: torch.device
+    model: PreTrainedModel  # the model, on its device or devices
+    probe: Probe  # what it makes of a few tokens, which is asked for before it scores or generates
+    device: torch.device  # where token ids go
 
 
 def describe_model(request: ModelRequest, progress: Callable[[str], None] = lambda _: None) -> ModelDescription:

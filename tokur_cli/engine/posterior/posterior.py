@@ -25,13 +25,9 @@ from tokur_cli.records.outputs import replacing
 
 @dataclass(frozen=True)
 class PerturbedMatrix(Projection):
-    """A projection whose weight has a posterior.
+    """A projection whose weight has a posterior."""
 
-    Args:
-        basis: U′, float32, (out, r′).
-    """
-
-    basis: Tensor
+    basis: Tensor  # U′, float32, (out, r′)
 
 
 @dataclass(frozen=True)
@@ -40,13 +36,10 @@ class Posterior(PosteriorSettings):
 
     Noise depends on (seed, draw, matrix name, place) alone: the first draws of a larger set are those of a
     smaller one, and leaving a projection out changes no other.
-
-    Args:
-        matrices: the perturbed weights.
-        why: of a strength that was chosen in place of the paper's, the numbers that it was chosen by.
     """
 
-    matrices: tuple[PerturbedMatrix, ...] = field(kw_only=True)
+    matrices: tuple[PerturbedMatrix, ...] = field(kw_only=True)  # the perturbed weights
+    # Of a strength that was chosen in place of the paper's, the numbers that it was chosen by
     why: dict[str, float | None] | None = field(default=None, kw_only=True)
 
     def weight_noise(self, matrix: PerturbedMatrix, draw: int) -> Tensor:

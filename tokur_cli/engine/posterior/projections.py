@@ -43,26 +43,19 @@ _LAYOUTS: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Projection:
-    """One linear map x ↦ Wx, or the rows of a fused one that compute it.
+    """One linear map x ↦ Wx, or the rows of a fused one that compute it."""
 
-    Args:
-        name: dotted path in the model; a part of a fused weight has its part's name at the end
-            (``transformer.h.0.attn.c_attn.q_proj``).
-        module_name: that of the module.
-        module: the ``nn.Linear`` or ``Conv1D`` that holds the weight, or another library's, which holds it quantised.
-        rows: indices into the module's output features, ascending; None for all of them.
-        layer: name of the list of layers that it is in and the place there (``("model.layers", 3)``); None outside.
-        linear: whether it belongs to linear attention, which has no softmax.
-        dtype: of its inputs.
-    """
-
+    # Dotted path in the model; a part of a fused weight has its part's name at the end
+    # (``transformer.h.0.attn.c_attn.q_proj``)
     name: str
-    module_name: str
+    module_name: str  # that of the module
+    # The ``nn.Linear`` or ``Conv1D`` that holds the weight, or another library's, which holds it quantised
     module: nn.Module
-    rows: Tensor | None
+    rows: Tensor | None  # indices into the module's output features, ascending; None for all of them
+    # Name of the list of layers that it is in and the place there (``("model.layers", 3)``); None outside
     layer: tuple[str, int] | None
-    linear: bool
-    dtype: torch.dtype
+    linear: bool  # whether it belongs to linear attention, which has no softmax
+    dtype: torch.dtype  # of its inputs
 
     @property
     def size(self) -> tuple[int, int]:

@@ -35,21 +35,13 @@ def layer_slice(layers: str) -> slice:
 
 @dataclass(frozen=True)
 class PosteriorSettings:
-    """What a posterior is made of beside the weights; ``posterior.json`` and ``tokur.run`` have each by its name.
+    """What a posterior is made of beside the weights; ``posterior.json`` and ``tokur.run`` have each by its name."""
 
-    Args:
-        rank: r′, of the noise.
-        sigma: σ_q, its strength.
-        targets: which projections, see ``find_projections``.
-        layers: which layers, as a slice; None for all.
-        seed: of the noise.
-    """
-
-    rank: int = 8
-    sigma: float = 0.1
-    targets: str = DEFAULT_TARGETS
-    layers: str | None = None
-    seed: int = 0
+    rank: int = 8  # r′, of the noise
+    sigma: float = 0.1  # σ_q, its strength
+    targets: str = DEFAULT_TARGETS  # which projections, see ``find_projections``
+    layers: str | None = None  # which layers, as a slice; None for all
+    seed: int = 0  # of the noise
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -81,28 +73,17 @@ def settings_of_draws(posterior: PosteriorSettings | None, draws: int, sampling:
 
 @dataclass(frozen=True)
 class PosteriorDescription(PosteriorSettings):
-    """What ``posterior.json`` says.
-
-    Args:
-        model: name of the model, as the user typed it.
-        revision: its hub commit; None for local files.
-        fingerprint: of its weights, see ``weight_digest``.
-        draws: M, the number of adapters.
-        calibration: how sigma was found by ``--calibrate``; None where it was given.
-        base: where the model is an adapter, the model that this is put on; else None.
-        version: of tokur.
-        format: of the folder.
-    """
+    """What ``posterior.json`` says."""
 
     _: KW_ONLY
-    model: str
-    revision: str | None
-    fingerprint: str
-    draws: int
-    calibration: dict[str, Any] | None
-    base: str | None = None
-    version: str = __version__
-    format: int = 1
+    model: str  # name of the model, as the user typed it
+    revision: str | None  # its hub commit; None for local files
+    fingerprint: str  # of its weights, see ``weight_digest``
+    draws: int  # M, the number of adapters
+    calibration: dict[str, Any] | None  # how sigma was found by ``--calibrate``; None where it was given
+    base: str | None = None  # where the model is an adapter, the model that this is put on; else None
+    version: str = __version__  # of tokur
+    format: int = 1  # of the folder
 
 
 def read_description(folder: str) -> PosteriorDescription:

@@ -48,14 +48,10 @@ _NUM_DRAWS = 2  # draws that the mean is over
 
 @dataclass(frozen=True)
 class Strength:
-    """What was found of a model.
+    """What was found of a model."""
 
-    Args:
-        sigma: the strength that suits it.
-        paper_kl: mean KL(p_0 ‖ p_m) of a token at the paper's strength, in nats; None where it is not finite.
-    """
-
-    sigma: float
+    sigma: float  # the strength that suits it
+    # Mean KL(p_0 ‖ p_m) of a token at the paper's strength, in nats; None where it is not finite
     paper_kl: float | None
 
 

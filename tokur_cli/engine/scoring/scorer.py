@@ -33,15 +33,10 @@ PLAIN_LAYERS = {"DynamicLayer", "DummyLayer"}
 
 @dataclass(frozen=True)
 class TokenizedResponse:
-    """What the engine scores.
+    """What the engine scores."""
 
-    Args:
-        prompt_ids: P ≥ 1 token ids before the response.
-        response_ids: T ≥ 1 token ids of the response.
-    """
-
-    prompt_ids: Sequence[int]
-    response_ids: Sequence[int]
+    prompt_ids: Sequence[int]  # P ≥ 1 token ids before the response
+    response_ids: Sequence[int]  # T ≥ 1 token ids of the response
 
     @property
     def length(self) -> int:

@@ -39,19 +39,14 @@ def _without_gaps(spans: Sequence[tuple[int, int]], text: str) -> Offsets:
 
 
 class LocatedResponse(NamedTuple):
-    """A tokenized response whose tokens know their place.
-
-    Args:
-        tokens: the ids.
-        offsets: T spans [start, end) of code points in the response's text, without gaps between them; several
-            tokens that make one character carry the same span, special tokens an empty one.
-        exact: whether the ids are the response's own, not those of its text tokenized again.
-        without_thought: whether it has no reasoning where its prompt opens one, and so was put after an empty one.
-    """
+    """A tokenized response whose tokens know their place."""
 
     tokens: TokenizedResponse
+    # T spans [start, end) of code points in the response's text, without gaps between them; several tokens that make
+    # one character carry the same span, special tokens an empty one
     offsets: Offsets
-    exact: bool
+    exact: bool  # whether the ids are the response's own, not those of its text tokenized again
+    # Whether it has no reasoning where its prompt opens one, and so was put after an empty one
     without_thought: bool = False
 
 
