@@ -94,7 +94,9 @@ def group_by_difficulty(runs: Sequence[Columns], count: int, telling: Sequence[C
         names = {number: str(failed[name]) for name, number in run.numbers.items() if name in failed}
         run.group = [names.get(number) for number in run.question]
     if not any(name is not None for run in runs for name in run.group):
-        raise TokurError(f"--difficulty {count}: no question has {count} samples with labels")
+        raise TokurError(
+            f"--difficulty {count}: no question has {count} samples with labels{' there' if telling else ''}"
+        )
 
 
 def _failures(run: Columns, count: int) -> dict[str, int]:

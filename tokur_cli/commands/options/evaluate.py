@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 from typer import Option
 
-from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Writes, number, share
+from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Writes, exact_share, number, share
 from tokur_cli.commands.options.scoring import explain_scores
 from tokur_cli.commands.options.select import KEEP, parse_keep
 from tokur_cli.commands.options.streams import OUTPUT
@@ -25,7 +25,8 @@ def _numbers(option: str, text: str | None, may_be: Callable[[float], bool], wan
     """Return an option's numbers, ascending; none where it is not given."""
     if text is None:
         return []
-    found = sorted(set(map(number, text.split(","))))
+    shares = {one: exact_share(one) for one in text.split(",")}
+    found = sorted({number(one) if known is None else float(known) for one, known in shares.items()})
     if not all(map(may_be, found)):
         raise UsageError(f"{option} {text}: give {wanted}")
     return found

@@ -12,6 +12,7 @@ from typer import Option
 from tokur_cli.commands.options.guided import GuidedOptions
 from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, share
 from tokur_cli.engine.model.request import ModelRequest
+from tokur_cli.records.errors import UsageError
 
 _TEMPLATES = ("chat", "raw", "math")
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -61,13 +62,17 @@ class ModelOptions:
     device_map: Annotated[str, Option(metavar="MAP", help="auto, cpu, cuda:0, balanced …")] = "auto"
     offload_dir: Annotated[str | None, Rare(), Option(metavar="DIR", help="For weights that fit nowhere; slow.")] = None
     weights_memory: Annotated[
-        float | None, Rare(), Option(min=0.0, metavar="GIB", help="Limit of the weights, on each GPU and in memory.")
+        float | None,
+        Rare(),
+        Option(min=0.0, metavar="GIB", help="Limit of the weights, on each GPU and in memory."),
     ] = None
     revision: str | None = None  # of ``NAME@REVISION``, once the name is chosen
     trust_remote_code: Annotated[bool, Option("--trust-remote-code", help="Run the model's own code.")] = False
 
     def __post_init__(self) -> None:
         vars(self)["dtype"] = _DTYPES.get(self.dtype, self.dtype)
+        if self.weights_memory is not None and self.offload_dir is None:
+            raise UsageError("--set weights_memory needs --set offload_dir")
 
     @property
     def request(self) -> ModelRequest:

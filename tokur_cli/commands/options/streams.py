@@ -44,7 +44,9 @@ class InputOptions:
     requests: Annotated[
         str | None, Reads(), Option(metavar="FILE", help="The prompts, where the input is a log of replies alone.")
     ] = None
-    max_line: Annotated[int, Rare(), Option(min=1, metavar="MB", help="Longest line; else a bad record.")] = 64
+    max_line: Annotated[
+        int, Rare(), Option(min=1, max=100_000, metavar="MB", help="Longest line; else a bad record.")
+    ] = 64
     limit: Annotated[int | None, Option(min=1, metavar="N", help="Read the first N records.")] = None
     skip_invalid: Annotated[
         bool, Option("--skip-invalid", help="Skip and count bad records; exit with 3 if there were any.")

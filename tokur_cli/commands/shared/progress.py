@@ -107,7 +107,9 @@ class Progress(AbstractContextManager["Progress"]):
         if self._bar is not None:
             if now - self._said >= _BAR_SECONDS:  # rich takes its time
                 self._said = now
-                self._bar.update(self._bar.task_ids[0], completed=self.records, speed=speed)
+                task = self._bar.tasks[0]
+                total = max(task.total, self.records) if task.total else None  # a line may hold several
+                self._bar.update(task.id, total=total, completed=self.records, speed=speed)
         elif self._total is not None and now - self._said >= _LINE_SECONDS:
             self._said, total = now, self._total()
             told = [

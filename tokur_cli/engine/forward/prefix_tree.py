@@ -33,10 +33,10 @@ Ids = npt.NDArray[np.int64]
 
 
 class Node(NamedTuple):
-    """Positions ``first … last`` that some sequences have in common."""
+    """Positions ``first … last`` that some sequences have in common, the last excluded."""
 
     first: int
-    last: int  # excluded
+    last: int
     sequence_ids: tuple[int, ...]
     children: tuple[Node, ...] = ()  # how they go on after ``last``; none for a leaf, which is the end of one sequence
 
