@@ -122,8 +122,9 @@ def test_format_keeps_another_meaning_of_a_field_under_source_and_names_a_bad_ro
         ({"question": "Q", "options": {"A": "x", "B": "y"}, "answer": "y"}, "Q\nA. x\nB. y", "B"),
         ({"question": "Q", "choices": [{"label": "1", "text": "x"}], "answerKey": "1"}, "Q\nA. x", "A"),
         ({**MMLU, "question": "Which? (A) 4 (B) 9 (C) 7 (D) 8"}, "Which? (A) 4 (B) 9 (C) 7 (D) 8", "C"),
-        ({**MMLU, "question": None, "messages": ASKED}, None, "C"),
-        ({"question": "Q", "options": ["A)5", "(B) six"], "gold": "B"}, "Q\nA. 5\nB. six", "B"),
+        ({**MMLU, "question": None, "messages": ASKED}, None, "7"),
+        ({**MMLU, "question": None, "prompt": "Which?\nA. 4\nB. 9\nC. 7\nD. 8"}, None, "C"),
+        ({"question": "Q", "options": ["A)5", "(B) six\nor 6"], "answer": "B"}, "Q\nA. 5\nB. six\nor 6", "B"),
         ({"instruction": "I", "input": "more", "output": "A"}, "I\n\nmore", None),
     ],
 )

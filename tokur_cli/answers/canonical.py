@@ -78,7 +78,7 @@ _AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)|(?<=,)\
 """Where blanks say nothing: not behind a comma that could separate thousands, so that no list looks like a number."""
 
 _TERMS = r"(?:[-+*/\d\s.,]|\\times |\\cdot )"
-_ASIDE = re.compile(rf"(?<=\d)\s+\({_TERMS}*\d\s*(?:[-+*/]|\\times|\\cdot){_TERMS}+\)\Z")  # how it was calculated
+_ASIDE = re.compile(rf"(?<=\d)\s+\({_TERMS}*\d\s*(?:[-+*]|\\times|\\cdot){_TERMS}+\)\Z")  # how it was calculated
 _CHOICE = re.compile(
     r"(?i:(?:option|choice|letter|answer)\s?:?\s)?"
     r"(?:(?:\(\s*([A-Ja-j])\s*\)|\[\s*([A-J])\s*\]|([A-J])\s*[).:](?!\s[A-Z]\.)|([a-j])(?:\)|\.(?=\s+[-+$\\(]?\d)))"
@@ -88,7 +88,7 @@ _CHOICE = re.compile(
 _WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
 _TIME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}:\d\d|\d{1,2}(?::\d\d)?\s?[ap]\.?\s?m\.?", re.IGNORECASE)
 _TIME_SPELLINGS = re.compile(r"\s|(?<!\d)\.|(?<=\d)\.(?=[ap])|:00(?=\s?[ap])|\A0(?=\d:)")
-_RANGE = re.compile(r"\d+-\d+|\d+(?:\.\d+){2,}")  # a score, a span of years, an address
+_RANGE = re.compile(r"\d+-\d+")  # a score, a span of years
 _LETTERS = re.compile(r"\(?[A-J]\)?(?:(?:, ?(?:and |& )?| (?:and|&) )\(?[A-J]\)?)+")  # of choices
 _MONTHS = "January February March April May June July August September October November December".split()
 _DAY, _MONTH = r"(?:(\d{1,2})(?:st|nd|rd|th)?)", "|".join(f"{month[:3]}(?:{month[3:]})?" for month in _MONTHS)
@@ -124,8 +124,8 @@ def canonical(answer: str) -> Canonical:
         return Canonical("words", "".join(sorted(re.findall(r"\b[A-J]\b", shown))).lower(), marked)
     if choice := _CHOICE.fullmatch(shown):
         letter = next(filter(None, choice.groups()))
-        beside = canonical(choice["beside"]) if choice["beside"] else None
-        return Canonical("choice", letter.upper(), marked, beside=beside)
+        beside = choice["beside"] and not _CHOICE.fullmatch(choice["beside"])
+        return Canonical("choice", letter.upper(), marked, beside=canonical(choice["beside"]) if beside else None)
     if words := _WORDS.fullmatch(shown):
         return Canonical("words", name_of(words[1]), marked)
     return Canonical("expression", text, marked)

@@ -57,7 +57,7 @@ _LATEX = re.compile(  # a command's backslash that is not escaped in JSON
 TAGGED = re.compile(r".*<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _AFTERWORD = re.compile(  # what follows an answer and states none
     r"(?i)\n\W{0,9}(?:(?:(?:double[- ]|sanity )?check|verification|(?:let's|let us|we can) (?:double[- ])?(?:check"
-    r"|verify)|note|tip|confidence|probability|explanation|reasoning|(?:here's the )?breakdown|proof|probe|vérification"
+    r"|verify)|note|tip|confidence|(?P<why>explanation|reasoning|(?:here's the )?breakdown|proof)|probe|vérification"
     r"|comprobación|verifica|проверка|验算|検算)\b[^\n]{0,20}[:：\n]"
     r"|to (?:double[- ])?(?:check|verify)\b[^\n]{0,20}[,:\n])"
 )
@@ -101,15 +101,18 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None, names: It
     text = without_reasoning(response)
     said = _of_json(text)
     text = plain(text if said is None else f"<answer>{said}</answer>")
-    known = {name_of(name) for name in names if canonical(name).kind in ("words", "expression")} - {""}
-    behind = [first_line(text[marker.end() :]) for marker, _ in markers(text)[-1:]] if known else []
-    for said, rule in zip((text.strip(), *behind), ("whole", "answer_is"), strict=False):
-        if len(said) < _LONGEST_STATEMENT and name_of(said) in known:
-            return Extraction(said.lstrip("#*_>: ").rstrip("*_. "), rule)
+    known = frozenset(name_of(name) for name in names if canonical(name).kind in ("words", "expression")) - {""}
+    if whole := _known_as(text, known):
+        return Extraction(whole, "whole")
     for line in _NEXT_QUESTION.finditer(text, 0, _LONGEST_STATEMENT):  # with which a model goes on once it has answered
-        if found := _read(text[: line.start()], wanted):
+        if found := _read(text[: line.start()], wanted, known):
             return found
-    return _read(text, wanted)
+    return _read(text, wanted, known)
+
+
+def _known_as(said: str, known: frozenset[str]) -> str | None:
+    is_known = len(said) < _LONGEST_STATEMENT and name_of(said) in known
+    return said.lstrip("#*_>: \n").rstrip("*_. \n") if is_known else None
 
 
 def _of_json(text: str) -> str | None:
@@ -125,12 +128,12 @@ def _of_json(text: str) -> str | None:
     return None
 
 
-def _read(text: str, wanted: AnswerType | None) -> Extraction | None:
+def _read(text: str, wanted: AnswerType | None, known: frozenset[str] = frozenset()) -> Extraction | None:
     """Return the answer of a text in plain writing, which has one question's answer alone."""
     boxed, end = boxes(text)
     if boxed:
         return _boxed(text, boxed, end, wanted)
-    marked = _marked_up(text, wanted) or _after_marker(text, wanted)
+    marked = _marked_up(text, wanted, known) or _after_marker(text, wanted, known)
     if marked and marked.text:
         return marked
     if wanted == "choice" and (letter := _chosen_letter(text)):
@@ -154,12 +157,9 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
 
 def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return the answer of a text that announces none."""
-    first, _, rest = text.partition("\n\n")
-    goes_on = SO.search(rest) or sentences.CORRECTION.search(rest)
-    if wanted in (None, "value") and not goes_on and canonical(first).kind == "number":
-        return Extraction(first.strip(), "whole")
     after = _AFTERWORD.search(text)
-    if after and not SO.search(text, after.end()) and (found := _unmarked(text[: after.start()], wanted)):
+    found = _unmarked(text[: after.start()], wanted) if after and not SO.search(text, after.end()) else None
+    if after and found and (found.rule == "whole" or not after["why"]):
         return found
     text = text.strip()
     before, _, line = text.rpartition("\n")
@@ -180,7 +180,7 @@ def reference_answer(reference: str) -> str | None:
     """
     text = reference.strip()
     is_solution = len(text) > 200 or any(sign in text for sign in ("boxed", "####", "\nA:", "\n\n"))
-    if (is_solution or markers(text)) and (found := extract_answer(text)):
+    if (is_solution or markers(text)) and (found := extract_answer(text)) and re.search(r"\w", found.text):
         return found.text
     return text or None
 
@@ -204,7 +204,7 @@ def wanted_of(references: Sequence[str]) -> AnswerType | None:
     return "choice" if "choice" in wanted else wanted.pop() if len(wanted) == 1 else None
 
 
-def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
+def _marked_up(text: str, wanted: AnswerType | None, known: frozenset[str] = frozenset()) -> Extraction | None:
     """Return the answer that a tag, ``####`` or a line with ``A:`` marks."""
     if (tagged := TAGGED.match(text)) and (inside := tagged[1].strip()):
         found = None if wanted in (None, "words") else _read(inside, wanted)
@@ -215,12 +215,13 @@ def _marked_up(text: str, wanted: AnswerType | None) -> Extraction | None:
         behind = lines.rpartition(mark)[2].strip() if mark in lines else ""
         line = first_line(behind)
         is_heading = rule == "hash" and canonical(line).kind == "words" and (wanted == "value" or behind != line)
+        is_heading = is_heading and not _known_as(line, known)
         if not is_heading and sentences.is_answer_alone(line) and not (rule == "answer_line" and lists_choices):
             return Extraction(line, rule)
     return None
 
 
-def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
+def _after_marker(text: str, wanted: AnswerType | None, known: frozenset[str] = frozenset()) -> Extraction | None:
     """Return what follows the last marker, without a text where that cannot be read; None where a solution follows."""
     for marker, language in reversed(markers(text)):
         start, end = marker.span()
@@ -228,6 +229,9 @@ def _after_marker(text: str, wanted: AnswerType | None) -> Extraction | None:
             continue
         if wanted == "verdict" and (verdict := _opening_verdict(text[end:])):
             return Extraction(verdict, "answer_is")
+        name = _known_as(first_line(text[end:]), known)
+        if name and not language.is_unsure(marker[0]):
+            return _corrected(text[end:].lstrip().partition("\n")[2], Extraction(name, "answer_is"), wanted)
         following = language.with_points(text[end : end + _LONGEST_STATEMENT])
         answer, behind = sentences.stated(following, language, text[:start], marker[0], wanted) or ("", 0)
         is_words = sentences.is_prose(answer) and canonical(answer).number is None and not re.search(r"[\d\\]", answer)

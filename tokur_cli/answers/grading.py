@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -46,7 +47,7 @@ UNLABELLED: dict[str, str] = {
 _PLACEHOLDERS = ("proof", "notfound")  # NuminaMath's, where a problem asks for a proof, or no answer was found
 _PATTERN_SECONDS = 5.0
 _LISTED = re.compile(  # a choice in a question
-    r"(?:^\W*|[(\[]|\s(?=[A-J]\)))([A-J])[.):\]](?!\s*(?:[.,;]|(?:or|and)\b))[^\S\n]*(.+?)\s*"
+    r"(?:^[^\w\n]*|[(\[]|\s(?=[A-J]\)))([A-J])[.):\]](?!\s*(?:[.,;]|(?:or|and)\b))[^\S\n]*(.+?)\s*"
     r"(?=[(\[][B-J][)\]]|\s[B-J]\)|$)",
     re.MULTILINE,
 )
@@ -132,18 +133,17 @@ class LabelRule:
             return _last_match(self.pattern, record)
         if task_of(record) is not None:
             return answer_to(record)
-        references, choices = record.references, _choices_of(record)
-        is_letter = {reference.upper() for reference in references or "AB"} <= choices.keys()
-        wanted = "choice" if is_letter else wanted_of(references)
+        references, choices = record.references, _choices_of(record) if record.references else {}
+        are_letters = choices and {reference.upper() for reference in references} <= choices.keys()
+        wanted = "choice" if are_letters else wanted_of(references)
         names = {reference_answer(reference) or "" for reference in references}.union(choices.values())
         found = extract_answer(record.response, wanted=wanted, names=names)
         form = canonical(found.text if found else "")
-        if found is None or (wanted == "choice") == (form.kind == "choice"):
+        if found is None or (wanted == "choice") == (form.kind == "choice") or form.beside:
             return found
-        if form.kind == "choice":
-            return replace(found, text=choices.get(form.text, found.text))
-        letters = [letter for letter, text in choices.items() if compare_cheaply(canonical(text), form)]
-        return replace(found, text=letters[0]) if len(letters) == 1 else found
+        alike = [letter for letter, text in choices.items() if compare_cheaply(canonical(text), form)]
+        said = [choices.get(form.text, found.text)] if form.kind == "choice" else alike
+        return replace(found, text=said[0]) if len(said) == 1 else found
 
     def _put_quality(self, labelled: Labelled) -> None:
         """Label a record by its data set's rule."""
@@ -160,8 +160,9 @@ class LabelRule:
 
 def _choices_of(record: Record) -> dict[str, str]:
     """Return the choices of a multiple choice by their letters, as a question's last list has them."""
-    turns = record.turns
-    return dict(_LISTED.findall(plain(str(turns[-1]["content"])))) if turns else {}
+    with suppress(RecordError, IndexError):  # of turns that hold more than text, or of none
+        return dict(_LISTED.findall(re.sub(r"[^\S\n]+", " ", plain(str(record.turns[-1]["content"])))))
+    return {}
 
 
 def is_code(record: Record) -> bool:

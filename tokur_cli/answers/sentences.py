@@ -79,10 +79,9 @@ _PAIR = re.compile(
     r"\((?:[-+]?\d[\d./]*|\\frac\{\d+\}\{\d+\}|[-+]?[a-z]),\s*[^(),]{1,30}(?:,\s*[^(),]{1,30})?\)"
     r"|(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])(?<!:\d\d)"
 )
-_HEADING = re.compile(r"(?i)\A\W*(?:step|part|case|question|problem)\s\d+\b")
+_HEADING = re.compile(r"(?i)\A\W*(?:step|part|case|question|problem)\s\d+\s*[:.)–-]+\s*(?=\S)")
 _CONFIDENCE = re.compile(
-    r"(?i)\bconfiden(?:t|ce(?! interval))\b.*(?:%|\d\.\d)|%\s(?:sure|certain|confident)\b|\bof being correct"
-    r"|\A\W*(?:probability|confidence)\W+\d"
+    r"(?i)\bI(?:'m| am) (?:about |only )?\d+\s?%\s(?:sure|certain|confident)\W*\Z|\A\W*(?:my )?confidence\W+\d"
 )
 _ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
 _SOLVED = re.compile(  # what leads to the only equation of a sentence, or to the one that it draws from others
@@ -142,7 +141,7 @@ def is_answer_alone(text: str) -> bool:
         return False
     form = canonical(text)
     if form.kind == "words":
-        return word_count(text) <= 3
+        return word_count(text) <= 3 or {*form.text} <= {*"abcdefghij"}  # letters of choices
     return any(map(str.isalnum, form.text)) and (form.kind != "expression" or not is_prose(text))
 
 

@@ -12,7 +12,7 @@ from tokur_cli.records.prompt import read_response, split_messages, with_reasoni
 from tokur_cli.records.record import Record
 
 _LISTS = ("choices", "options")
-_KEYS = ("answerKey", "answer", "answer_index", "gold")
+_KEYS = ("answerKey", "answer", "answer_index")
 _LOWERED = ("How ", "What ", "Which ", "Who ", "When ", "Where ")
 _is_question = has("question", but=["reference"])
 _ROLES = {name: name for name in ("system", "user", "assistant")}
@@ -53,8 +53,7 @@ def svamp(record: Record) -> Record:
     """Read SVAMP: Body and Question, which are asked as one text, Answer, ID."""
     body, question = record.text("Body").strip(), record.text("Question").strip()
     if body and body[-1] not in ".!?,;:":
-        # bodies often end in an if-clause that the question completes, without the comma between them
-        is_clause = re.search(r"(?:^|[.!?]\s+)If\b[^.!?]*$", body)
+        is_clause = re.search(r"(?:^|[.!?]\s+)If\b[^.!?]*$", body)  # which the question completes, without a comma
         body += "," if is_clause else "."
         if is_clause and question.startswith(_LOWERED):
             question = question[0].lower() + question[1:]
@@ -94,9 +93,11 @@ def reasoning_gym(record: Record) -> Record:
 
 
 def _has_choices(fields: Fields) -> bool:
-    has_both = bool(fields.keys() & {*_KEYS}) and any(isinstance(fields.get(name), (list, dict)) for name in _LISTS)
+    kinds = {type(fields.get(name)) for name in _LISTS}
     first = [find_value(fields, f"{name}.0", dict) or {"label": None} for name in _LISTS]
-    is_asked = any(fields.get(name) for name in ("question", "messages", "prompt")) and fields.get("reference") is None
+    by_place = dict not in kinds and any(type(fields.get(key)) is int for key in _KEYS) and "reference" not in fields
+    is_asked = _is_question(fields) or (by_place and any(map(fields.get, ("messages", "prompt"))))
+    has_both = bool(fields.keys() & {*_KEYS} and kinds & {list, dict})
     return has_both and all("label" in one for one in first) and is_asked  # not of a completion
 
 
@@ -104,7 +105,7 @@ def _has_choices(fields: Fields) -> bool:
 def choices(record: Record) -> Record:
     """Read MMLU, MMLU-Pro, ARC and CommonsenseQA: question, choices or options, answer (from 0) or answerKey.
 
-    The choices are asked under the letters A, B, …, unless they are already; the reference is the right one's letter.
+    The choices are asked under letters; the reference is the right one's letter, or its text where a prompt has none.
     """
     name, key = (next((name for name in names if name in record.fields), names[-1]) for names in (_LISTS, _KEYS))
     found, answer = record.fields[name], record.fields[key]
@@ -115,9 +116,8 @@ def choices(record: Record) -> Record:
     values, labels = (found["text"], found["label"]) if isinstance(found, dict) else (found, None)
     texts = [record.checked_text(name, as_text(value)) for value in values]
     letters = ascii_uppercase[: len(texts)]
-    lettered = [re.match(rf"\(?{letter}[.):]\s*(.+)", text) for letter, text in zip(letters, texts, strict=True)]
-    texts = [text[1] if text and all(lettered) else texts[place] for place, text in enumerate(lettered)]
-    pairs = [*zip(letters, texts, strict=True)]
+    marked = [re.match(rf"\(?{one}[.):]\s*(.+)", text, re.DOTALL) for one, text in zip(letters, texts, strict=True)]
+    texts = [text[1] if text and all(marked) else texts[place] for place, text in enumerate(marked)]
     by_number = isinstance(answer, int)
     by_value = labels is None if by_number else key != "answerKey"  # which is always a label
     places = [
@@ -127,9 +127,13 @@ def choices(record: Record) -> Record:
     ]
     if len(places) != 1 and answer not in ("", -1):  # where the answers of a test are kept secret
         raise record.error(f'is no choices row: "{key}" is {answer!r}, which is not one of "{name}"')
-    question, reference = record.get("question"), letters[places[0]] if places else None
-    if question and not all(re.search(rf"\b{one}\W{{1,3}}{re.escape(text)}", question) for one, text in pairs):
-        question = "\n".join([record.text("question"), *(f"{one}. {text}" for one, text in pairs)])
+    question = record.get("question")
+    asked = question or str(record.get("messages") or record.get("prompt")).replace("\\n", "\n")
+    pairs = dict(zip(letters, texts, strict=True)).items()
+    is_listed = all(re.search(rf"\b{one}[.):\]]\W{{0,3}}{re.escape(text)}(?!\w)", asked) for one, text in pairs)
+    if question and not is_listed:
+        question = "\n".join([record.text("question"), *map(". ".join, pairs)])
+    reference = (letters if question or is_listed else texts)[places[0]] if places else None
     return with_fields(record, question=question, reference=reference)
 
 
