@@ -42,6 +42,17 @@ def test_option_relations_name_options_of_their_commands():
             "score --steps=( in",
             "tokur score: --steps (: this is no regular expression: missing ), unterminated subpattern at position 0",
         ),
+        ("score --set weights_memory=1 in", "tokur score: --set weights_memory needs --set offload_dir"),
+        ("heatmap --only correct --compare in", "tokur heatmap: --compare contradicts --only: leave one of them out"),
+        ("evaluate --answer= in", "tokur evaluate: --answer: the expression is empty"),
+        (
+            "evaluate --scaling 50% in",
+            "tokur evaluate: --scaling 50%: give numbers of responses, such as 16,32,64",
+        ),
+        (
+            "evaluate --scaling 4 --stop-at 95%,50% in",
+            "tokur evaluate: --stop-at 95%,50%: give probabilities between 0.5 and 1, such as 0.9,0.95",
+        ),
         ("select --method \x1b[2J", "tokur select: --method: '\\x1b[2J' is not one of 'maj', 'wbon', 'bon'"),
     ],
 )

@@ -145,6 +145,13 @@ def test_posterior_of_leader_is_a_union_bound_over_the_others_and_one_unseen(vot
     assert posterior_of_leader(*votes) == pytest.approx(bound(votes))
 
 
+def test_stopping_of_equal_answers_is_as_soon_as_may_be():
+    """1 − 0.5^(n + 1) is 0.969 for n = 4, 0.984 for 5 and 0.992 for 6."""
+    found = stopping([0] * 8, [0] * 8, [1.0] * 8, [10.0] * 8, 8, [0.6, 0.95, 0.98, 0.99])
+    assert {level: round(8 * of["samples"].value) for level, of in found.items()} == {0.6: 4, 0.95: 4, 0.98: 5, 0.99: 6}
+    assert all(of["samples"].value == of["tokens"].value and of["settled"].value == 1 for of in found.values())
+
+
 def by_hand(order, classes, right, lengths, level):
     """The rule in words, for one order."""
 

@@ -95,7 +95,7 @@ def group_by_difficulty(runs: Sequence[Columns], count: int, telling: Sequence[C
         run.group = [names.get(number) for number in run.question]
     if not any(name is not None for run in runs for name in run.group):
         raise TokurError(
-            f"--difficulty {count}: no question has {count} samples with labels{' there' if telling else ''}"
+            f"--difficulty {count}: no question has {count} samples with labels{' of its id there' if telling else ''}"
         )
 
 

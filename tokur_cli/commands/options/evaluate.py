@@ -5,8 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
 from typer import Option
@@ -19,17 +19,6 @@ from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
 from tokur_cli.selection.voting import Keep
-
-
-def _numbers(option: str, text: str | None, may_be: Callable[[float], bool], wanted: str) -> list[float]:
-    """Return an option's numbers, ascending; none where it is not given."""
-    if text is None:
-        return []
-    shares = {one: exact_share(one) for one in text.split(",")}
-    found = sorted({number(one) if known is None else float(known) for one, known in shares.items()})
-    if not all(map(may_be, found)):
-        raise UsageError(f"{option} {text}: give {wanted}")
-    return found
 
 
 @dataclass(frozen=True)
@@ -101,15 +90,20 @@ class EvaluationOptions:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The values of N for scaling, ascending; empty for none."""
-        wanted = "numbers of responses, such as 16,32,64"
-        sizes = _numbers("--scaling", self.scaling, lambda size: size > 0 and size.is_integer(), wanted)
-        return tuple(map(int, sizes))
+        sizes = list(map(number, self.scaling.split(","))) if self.scaling is not None else []
+        if not all(size > 0 and size.is_integer() for size in sizes):
+            raise UsageError(f"--scaling {self.scaling}: give numbers of responses, such as 16,32,64")
+        return tuple(sorted(map(int, {*sizes})))
 
     @property
     def levels(self) -> tuple[float, ...]:
         """The probabilities at which a vote is settled, ascending; empty for none."""
-        wanted = "probabilities between 0.5 and 1, such as 0.9,0.95"
-        return tuple(_numbers("--stop-at", self.stop_at, lambda level: 0.5 < level < 1, wanted))
+        levels = (
+            [exact_share(one) or Fraction(0) for one in self.stop_at.split(",")] if self.stop_at is not None else []
+        )
+        if not all(0.5 < level < 1 for level in levels):
+            raise UsageError(f"--stop-at {self.stop_at}: give probabilities between 0.5 and 1, such as 0.9,0.95")
+        return tuple(sorted(map(float, {*levels})))
 
     @property
     def kept(self) -> Keep:
@@ -132,7 +126,8 @@ class FitOptions:
     by: Annotated[
         str | None,
         Option(
-            metavar="SCORES", help="Scores that --fit combines (eu,ll_sum,neg_length), or the one --certify takes (eu)."
+            metavar="SCORES",
+            help="Scores that --fit combines (default: eu,ll_sum,neg_length), or the one for --certify (eu).",
         ),
         Needs("--fit", "--certify"),
     ] = None

@@ -75,11 +75,12 @@ class Progress(AbstractContextManager["Progress"]):
         count = total()
         self._bar = Bar(
             TextColumn(f"tokur {self.command}"),
-            BarColumn(bar_width=20),  # all of it in 80 columns
+            BarColumn(bar_width=13),  # all of it in 80 columns
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]}"),
             TimeElapsedColumn(),
-            *([TextColumn("so far,"), TimeRemainingColumn(), TextColumn("left")] if count else []),
+            TextColumn("so far," if count else "so far"),
+            *([TimeRemainingColumn(), TextColumn("left")] if count else []),
             # A descriptor of its own: that of standard error leads elsewhere while a library is kept silent
             console=Console(file=os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding=sys.stderr.encoding)),
             transient=True,
@@ -112,6 +113,7 @@ class Progress(AbstractContextManager["Progress"]):
                 self._bar.update(task.id, total=total, completed=self.records, speed=speed)
         elif self._total is not None and now - self._said >= _LINE_SECONDS:
             self._said, total = now, self._total()
+            total = max(total, self.records) if total else None
             told = [
                 f"{self.records:,} {f'of {total:,} ' if total else ''}records",
                 speed,

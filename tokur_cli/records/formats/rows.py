@@ -11,8 +11,7 @@ from tokur_cli.records.mapping import as_text, find_value, with_fields
 from tokur_cli.records.prompt import read_response, split_messages, with_reasoning
 from tokur_cli.records.record import Record
 
-_LISTS = ("choices", "options")
-_KEYS = ("answerKey", "answer", "answer_index")
+_LISTS, _KEYS = ("choices", "options"), ("answerKey", "answer", "answer_index")
 _LOWERED = ("How ", "What ", "Which ", "Who ", "When ", "Where ")
 _is_question = has("question", but=["reference"])
 _ROLES = {name: name for name in ("system", "user", "assistant")}
@@ -93,19 +92,16 @@ def reasoning_gym(record: Record) -> Record:
 
 
 def _has_choices(fields: Fields) -> bool:
-    kinds = {type(fields.get(name)) for name in _LISTS}
+    has_both = bool(fields.keys() & {*_KEYS}) and any(isinstance(fields.get(name), (list, dict)) for name in _LISTS)
     first = [find_value(fields, f"{name}.0", dict) or {"label": None} for name in _LISTS]
-    by_place = dict not in kinds and any(type(fields.get(key)) is int for key in _KEYS) and "reference" not in fields
-    is_asked = _is_question(fields) or (by_place and any(map(fields.get, ("messages", "prompt"))))
-    has_both = bool(fields.keys() & {*_KEYS} and kinds & {list, dict})
-    return has_both and all("label" in one for one in first) and is_asked  # not of a completion
+    return has_both and all("label" in one for one in first) and _is_question(fields)  # not of a completion
 
 
 @row_format(_has_choices)
 def choices(record: Record) -> Record:
     """Read MMLU, MMLU-Pro, ARC and CommonsenseQA: question, choices or options, answer (from 0) or answerKey.
 
-    The choices are asked under letters; the reference is the right one's letter, or its text where a prompt has none.
+    The choices are asked under the letters A, B, …, unless they are already; the reference is the right one's letter.
     """
     name, key = (next((name for name in names if name in record.fields), names[-1]) for names in (_LISTS, _KEYS))
     found, answer = record.fields[name], record.fields[key]
@@ -127,13 +123,10 @@ def choices(record: Record) -> Record:
     ]
     if len(places) != 1 and answer not in ("", -1):  # where the answers of a test are kept secret
         raise record.error(f'is no choices row: "{key}" is {answer!r}, which is not one of "{name}"')
-    question = record.get("question")
-    asked = question or str(record.get("messages") or record.get("prompt")).replace("\\n", "\n")
+    question, reference = record.text("question"), letters[places[0]] if places else None
     pairs = dict(zip(letters, texts, strict=True)).items()
-    is_listed = all(re.search(rf"\b{one}[.):\]]\W{{0,3}}{re.escape(text)}(?!\w)", asked) for one, text in pairs)
-    if question and not is_listed:
-        question = "\n".join([record.text("question"), *map(". ".join, pairs)])
-    reference = (letters if question or is_listed else texts)[places[0]] if places else None
+    if not all(re.search(rf"\b{one}[.):\]]\W{{0,3}}{re.escape(text)}(?!\w)", question) for one, text in pairs):
+        question = "\n".join([question, *map(". ".join, pairs)])
     return with_fields(record, question=question, reference=reference)
 
 
