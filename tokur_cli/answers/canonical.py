@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from tokur_cli.answers.latex import TEXT_COMMAND, boxes, common_name
+from tokur_cli.answers.latex import boxes, common_name
 from tokur_cli.answers.numbers import LETTER, MARKED_TEXT, Number, read_number
 from tokur_cli.answers.text import plain
 
@@ -56,7 +56,7 @@ _SPELLINGS = (
     (re.compile(r"\\(?:left|right|[bB]igg?[lr]?)(?![A-Za-z])|\\! *"), ""),
     (re.compile(r"\\(?:displaystyle|limits|q?quad|thinspace)(?![A-Za-z])|(?<!\\)\\[,;: ]|(?<!\\)~"), " "),
     (re.compile(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}"), r" \1 "),
-    (re.compile(rf"{TEXT_COMMAND}\s*\{{([^{{}}]*)\}}"), r"\\text{\1}"),
+    (re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}"), r"\\text{\1}"),
     (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
     (re.compile(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
     (re.compile(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
@@ -77,8 +77,6 @@ _ARITHMETIC_COMMAND = re.compile(
 _AROUND_OPERATORS = re.compile(r"\s*([-+*/=<>();:\[\]{}|^_])\s*|\s+(?=,)|(?<=,)\s+(?!\d{3}(?!\d))")
 """Where blanks say nothing: not behind a comma that could separate thousands, so that no list looks like a number."""
 
-_TERMS = r"(?:[-+*/\d\s.,]|\\times |\\cdot )"
-_ASIDE = re.compile(rf"(?<=\d)\s+\({_TERMS}*\d\s*(?:[-+*]|\\times|\\cdot){_TERMS}+\)\Z")  # how it was calculated
 _CHOICE = re.compile(
     r"(?i:(?:option|choice|letter|answer)\s?:?\s)?"
     r"(?:(?:\(\s*([A-Ja-j])\s*\)|\[\s*([A-J])\s*\]|([A-J])\s*[).:](?!\s[A-Z]\.)|([a-j])(?:\)|\.(?=\s+[-+$\\(]?\d)))"
@@ -88,8 +86,6 @@ _CHOICE = re.compile(
 _WORDS = re.compile(r"([^\W\d_]{2,}(?:[ '-]+[^\W\d_]+)*)!?")
 _TIME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}:\d\d|\d{1,2}(?::\d\d)?\s?[ap]\.?\s?m\.?", re.IGNORECASE)
 _TIME_SPELLINGS = re.compile(r"\s|(?<!\d)\.|(?<=\d)\.(?=[ap])|:00(?=\s?[ap])|\A0(?=\d:)")
-_RANGE = re.compile(r"\d+-\d+")  # a score, a span of years
-_LETTERS = re.compile(r"\(?[A-J]\)?(?:(?:, ?(?:and |& )?| (?:and|&) )\(?[A-J]\)?)+")  # of choices
 _MONTHS = "January February March April May June July August September October November December".split()
 _DAY, _MONTH = r"(?:(\d{1,2})(?:st|nd|rd|th)?)", "|".join(f"{month[:3]}(?:{month[3:]})?" for month in _MONTHS)
 _DATE = re.compile(rf"(?:{_DAY} (?:of )?)?({_MONTH})\.?(?: {_DAY})?,? ?(\d{{4}})?", re.IGNORECASE)
@@ -118,10 +114,6 @@ def canonical(answer: str) -> Canonical:
     if number is not None:
         is_spelled = not any(map(str.isdigit, marked))
         return Canonical("number", text, str(number.value * number.scale) if is_spelled else marked, number)
-    if _RANGE.fullmatch(shown):
-        return Canonical("words", shown, marked)
-    if _LETTERS.fullmatch(shown):
-        return Canonical("words", "".join(sorted(re.findall(r"\b[A-J]\b", shown))).lower(), marked)
     if choice := _CHOICE.fullmatch(shown):
         letter = next(filter(None, choice.groups()))
         beside = choice["beside"] and not _CHOICE.fullmatch(choice["beside"])
@@ -157,7 +149,6 @@ def _normalise(answer: str) -> str:
 
 def _without_working(text: str) -> str:
     """Return the result of a calculation, 7 of ``3 + 4 = 7``, with its name if any: ``x = 7`` of ``x = 3 + 4 = 7``."""
-    text = _ASIDE.sub("", text)
     first, *inner = text.split("=")
     if not inner or not all(map(_is_arithmetic, inner)):
         return text

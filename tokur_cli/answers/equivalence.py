@@ -125,7 +125,7 @@ def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
         same = reference.text.upper() == answer.text.upper()  # of a word, too
         return same if same or not besides else compare_cheaply(*(form.beside or form for form in forms))
     if all(_WHOLE_NUMBERS.fullmatch(form.text) for form in forms):  # of which a parser would make sets
-        one, other = (form.text.strip("[]").split(",") for form in forms)
+        one, other = ([*map(int, form.text.strip("[]").split(","))] for form in forms)
         is_ordered = any(form.text.startswith("[") for form in forms)
         return one == other if is_ordered else sorted(one) == sorted(other)
     if kinds[0] == kinds[1] and reference.text in (answer.text, f"[{answer.text}]"):  # a list as Python has it

@@ -11,8 +11,9 @@ r"""The final answer of a response: what it states, found by the first of these 
     languages), unless a whole solution follows.
 6.  ``choice`` (only if the question is a multiple choice): the letter that the response chooses.
 7.  ``verdict``: the yes, no, true or false that the response begins with, unless a number or formula is wanted.
-8.  ``whole``: the complete response, when it is nothing but a number, letter, expression or words; else a last line
-    that is nothing but a number or expression, or words behind a line that ends with a colon.
+8.  ``whole``: the complete response, or what stands before an explanation or a check, when it is nothing but a number,
+    letter, expression, words or (before rule 2) an answer that the question knows; else a last line that is
+    nothing but a number or expression, or words behind a line that ends with a colon.
 9.  ``closing``: what the last sentences come to, see ``sentences``.
 
 Rules 5 and 9 take the result of what is worked out (7 of "3 + 4 = 7 apples in total"). What they cannot read for
@@ -49,7 +50,7 @@ class Extraction:
     rule: str
 
 
-_LONGEST_STATEMENT, _TAIL = 2_000, 4_000
+_LONGEST_STATEMENT, _LONGEST_NAME, _TAIL = 2_000, 200, 4_000
 _OBJECT = re.compile(r'\{\s*"')
 _LATEX = re.compile(  # a command's backslash that is not escaped in JSON
     r'(?<!\\)\\(?=[bfrt][a-z]|n(?:abla|eq?|u|ot|mid)\b|[^bfnrtu"\\/]|u(?![0-9a-fA-F]{4}))'
@@ -101,9 +102,8 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None, names: It
     text = without_reasoning(response)
     said = _of_json(text)
     text = plain(text if said is None else f"<answer>{said}</answer>")
-    known = frozenset(name_of(name) for name in names if canonical(name).kind in ("words", "expression")) - {""}
-    if whole := _known_as(text, known):
-        return Extraction(whole, "whole")
+    told = [name for name in names if canonical(name).kind in ("words", "expression")]
+    known = frozenset({*map(name_of, told), *(canonical(name).text for name in told)} - {""})
     for line in _NEXT_QUESTION.finditer(text, 0, _LONGEST_STATEMENT):  # with which a model goes on once it has answered
         if found := _read(text[: line.start()], wanted, known):
             return found
@@ -111,7 +111,7 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None, names: It
 
 
 def _known_as(said: str, known: frozenset[str]) -> str | None:
-    is_known = len(said) < _LONGEST_STATEMENT and name_of(said) in known
+    is_known = len(said) <= _LONGEST_NAME and not known.isdisjoint((name_of(said), canonical(said).text))
     return said.lstrip("#*_>: \n").rstrip("*_. \n") if is_known else None
 
 
@@ -133,6 +133,9 @@ def _read(text: str, wanted: AnswerType | None, known: frozenset[str] = frozense
     boxed, end = boxes(text)
     if boxed:
         return _boxed(text, boxed, end, wanted)
+    after = _AFTERWORD.search(text)
+    if whole := _known_as(text, known) or (after and _known_as(text[: after.start()], known)):
+        return Extraction(whole, "whole")
     marked = _marked_up(text, wanted, known) or _after_marker(text, wanted, known)
     if marked and marked.text:
         return marked
@@ -158,8 +161,9 @@ def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extrac
 def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return the answer of a text that announces none."""
     after = _AFTERWORD.search(text)
-    found = _unmarked(text[: after.start()], wanted) if after and not SO.search(text, after.end()) else None
-    if after and found and (found.rule == "whole" or not after["why"]):
+    goes_on = after and (SO.search(text, after.end()) or sentences.CORRECTION.search(text, after.end()))
+    found = _unmarked(text[: after.start()], wanted) if after and not goes_on else None
+    if after and found and (not after["why"] or (found.rule == "whole" and "=" not in found.text)):
         return found
     text = text.strip()
     before, _, line = text.rpartition("\n")
@@ -176,7 +180,8 @@ def _unmarked(text: str, wanted: AnswerType | None) -> Extraction | None:
 def reference_answer(reference: str) -> str | None:
     r"""Return the answer that a reference gives, or None where it gives none.
 
-    A worked solution (``####``, ``\boxed{}``, several paragraphs) is read like a response; all else is the answer.
+    A worked solution (``####``, ``\boxed{}``, several paragraphs) and a statement ("the answer is") are read like a
+    response; all else is the answer.
     """
     text = reference.strip()
     is_solution = len(text) > 200 or any(sign in text for sign in ("boxed", "####", "\nA:", "\n\n"))

@@ -51,6 +51,7 @@ _LISTED = re.compile(  # a choice in a question
     r"(?=[(\[][B-J][)\]]|\s[B-J]\)|$)",
     re.MULTILINE,
 )
+_TYPESET = re.compile(r"\\(?:text|math)\w+\s*\{\s*(\([A-J]\))[\s\\]*\}(?:\\ )?|\\q?quad|\$")  # as AMC's are
 _PRECEDENCE = (Outcome.CORRECT, Outcome.TIMEOUT, Outcome.INCORRECT, Outcome.UNPARSABLE_REFERENCE)
 """Which outcome stands where there are several references: the first of these."""
 
@@ -159,9 +160,10 @@ class LabelRule:
 
 
 def _choices_of(record: Record) -> dict[str, str]:
-    """Return the choices of a multiple choice by their letters, as a question's last list has them."""
+    """Return the choices that a question lists, by their letters; of several under one letter the last."""
     with suppress(RecordError, IndexError):  # of turns that hold more than text, or of none
-        return dict(_LISTED.findall(re.sub(r"[^\S\n]+", " ", plain(str(record.turns[-1]["content"])))))
+        asked = _TYPESET.sub(r" \1 ", plain(str(record.turns[-1]["content"])))
+        return dict(_LISTED.findall(re.sub(r"[^\S\n]+", " ", asked)))
     return {}
 
 

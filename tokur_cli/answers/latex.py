@@ -32,7 +32,6 @@ _SPACING = re.compile(r"\\q?quad")
 _NEXT_PART = re.compile(r"(?i)[.;,\n]\W{0,4}(?:part\s{1,4})?\([b-h]\)[^.;\n]{0,40}\Z")
 SO = re.compile(r"(?i)\b(?:so|thus|therefore|hence|consequently)(?![^\W_])|所以|因此")
 _LIST_WORD = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
-TEXT_COMMAND = r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:rm|bf)|mbox|operatorname|underline|boldsymbol)"
 TEXT_GROUP = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
 
 

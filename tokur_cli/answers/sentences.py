@@ -141,7 +141,7 @@ def is_answer_alone(text: str) -> bool:
         return False
     form = canonical(text)
     if form.kind == "words":
-        return word_count(text) <= 3 or {*form.text} <= {*"abcdefghij"}  # letters of choices
+        return word_count(text) <= 3
     return any(map(str.isalnum, form.text)) and (form.kind != "expression" or not is_prose(text))
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-EXIT_SKIPPED = 3
-EXIT_INTERRUPTED = 130
+EXIT_SKIPPED, EXIT_INTERRUPTED = 3, 130
 
 
 def there_are(names: Iterable[str], *unknown: str) -> str:

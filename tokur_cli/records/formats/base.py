@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from string import ascii_uppercase
 from typing import Any
 
 from tokur_cli.records.encoding import encode_value
@@ -203,7 +204,7 @@ def complete(record: Record) -> Record:
     is_answered = isinstance(fields.get("response"), str)
     of_question = ["answer"] if find_value(fields, "answer.aliases", list) is not None else []
     names = ([name for name in GOLD if name in fields] or MAYBE_GOLD) if is_answered else of_question
-    found = filter(None, (_reference(name, _option(fields, fields[name])) for name in names if name in fields))
+    found = filter(None, (_reference(name, _option(fields, name)) for name in names if name in fields))
     if fields.get("reference") is None and (reference := next(found, None)):
         record.set("reference", reference)
     model = next((fields[name] for name in _MODELS if isinstance(fields.get(name), str) and fields[name]), None)
@@ -212,11 +213,11 @@ def complete(record: Record) -> Record:
     return record
 
 
-def _option(fields: Fields, value: Any) -> Any:
-    """Return the option that a number counts from 0, which is none of them itself; else the value."""
-    options = find_value(fields, "choices", list) or find_value(fields, "options", list) or []
-    is_place = type(value) is int and 0 <= value < len(options) and as_text(value) not in map(as_text, options)
-    return options[value] if is_place and isinstance(options[value], str) else value
+def _option(fields: Fields, name: str) -> Any:
+    """Return a field's value; of a place among options, from 0, the text there, its letter and itself."""
+    value, options = fields[name], find_value(fields, "choices", list) or find_value(fields, "options", list) or []
+    is_place = name != "label" and type(value) is int and 0 <= value < min(len(options), len(ascii_uppercase))
+    return [options[value], ascii_uppercase[value], value] if is_place and isinstance(options[value], str) else value
 
 
 def _reference(name: str, value: Any) -> str | list[str] | None:
