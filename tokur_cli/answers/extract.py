@@ -111,7 +111,9 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None, names: It
 
 
 def _known_as(said: str, known: frozenset[str]) -> str | None:
-    is_known = len(said) <= _LONGEST_NAME and not known.isdisjoint((name_of(said), canonical(said).text))
+    """Return what is said, without what marks it up, where it is a name that is known."""
+    may_be = known and len(said) <= _LONGEST_NAME
+    is_known = may_be and not known.isdisjoint((name_of(said), canonical(said).text))
     return said.lstrip("#*_>: \n").rstrip("*_. \n") if is_known else None
 
 
@@ -133,8 +135,8 @@ def _read(text: str, wanted: AnswerType | None, known: frozenset[str] = frozense
     boxed, end = boxes(text)
     if boxed:
         return _boxed(text, boxed, end, wanted)
-    after = _AFTERWORD.search(text)
-    if whole := _known_as(text, known) or (after and _known_as(text[: after.start()], known)):
+    before = _AFTERWORD.split(text, maxsplit=1)[0] if known else text
+    if whole := _known_as(text, known) or _known_as(before, known):
         return Extraction(whole, "whole")
     marked = _marked_up(text, wanted, known) or _after_marker(text, wanted, known)
     if marked and marked.text:
@@ -209,7 +211,7 @@ def wanted_of(references: Sequence[str]) -> AnswerType | None:
     return "choice" if "choice" in wanted else wanted.pop() if len(wanted) == 1 else None
 
 
-def _marked_up(text: str, wanted: AnswerType | None, known: frozenset[str] = frozenset()) -> Extraction | None:
+def _marked_up(text: str, wanted: AnswerType | None, known: frozenset[str]) -> Extraction | None:
     """Return the answer that a tag, ``####`` or a line with ``A:`` marks."""
     if (tagged := TAGGED.match(text)) and (inside := tagged[1].strip()):
         found = None if wanted in (None, "words") else _read(inside, wanted)

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import regex
@@ -134,7 +135,9 @@ class LabelRule:
             return _last_match(self.pattern, record)
         if task_of(record) is not None:
             return answer_to(record)
-        references, choices = record.references, _choices_of(record) if record.references else {}
+        references, choices = record.references, dict[str, str]()
+        with suppress(RecordError, IndexError):  # of turns that hold more than text, or of none
+            choices = _choices_of(str(record.turns[-1]["content"])) if references else {}
         are_letters = choices and {reference.upper() for reference in references} <= choices.keys()
         wanted = "choice" if are_letters else wanted_of(references)
         names = {reference_answer(reference) or "" for reference in references}.union(choices.values())
@@ -159,12 +162,10 @@ class LabelRule:
             labelled.settle(outcome, "rule")
 
 
-def _choices_of(record: Record) -> dict[str, str]:
+@lru_cache(maxsize=1024)
+def _choices_of(question: str) -> dict[str, str]:
     """Return the choices that a question lists, by their letters; of several under one letter the last."""
-    with suppress(RecordError, IndexError):  # of turns that hold more than text, or of none
-        asked = _TYPESET.sub(r" \1 ", plain(str(record.turns[-1]["content"])))
-        return dict(_LISTED.findall(re.sub(r"[^\S\n]+", " ", asked)))
-    return {}
+    return dict(_LISTED.findall(re.sub(r"[^\S\n]+", " ", _TYPESET.sub(r" \1 ", plain(question)))))
 
 
 def is_code(record: Record) -> bool:
