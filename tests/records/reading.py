@@ -17,6 +17,13 @@ else:
 
 zstd_compress = zstd.compress
 DATA = Path(__file__).parents[1] / "data" / "formats"
+ASKED = [{"role": "user", "content": "3+4?"}]
+BODY = {"model": "m", "choices": [{"message": {"role": "assistant", "content": "7"}, "finish_reason": "stop"}]}
+
+
+def requests_of(name):
+    path = DATA / name.replace(".", "_requests.")
+    return str(path) if path.exists() else None
 
 
 def zstd_archive(path, mode="r"):
