@@ -161,6 +161,9 @@ class _JointWeights:
 class _Distributions:
     """A block of n tokens' distributions in float32, with one exponential and no logarithm an entry.
 
+    The exponentials are the softmax's: PyTorch's ``exp`` is MKL's, which is slow on AMD. They sum to 1 to some 6e-6
+    only, and are taken as proportional to p.
+
     Args:
         logits: (1 + M, n, V) in any dtype, of the mean weights, p_0, and M draws.
         targets: (n,) the tokens y.
@@ -173,9 +176,9 @@ class _Distributions:
     def __init__(self, logits: Tensor, targets: Tensor, weights: _JointWeights | None) -> None:
         logits = logits.float()
         self._logits = logits - logits.amax(-1, keepdim=True)
-        self._exp = self._logits.exp()
+        self._exp = self._logits.softmax(-1)
         self._sum = self._exp.sum(-1)  # (1 + M, n): p is exp / sum, divided where few numbers are left
-        self._total = self._sum.log()  # log p = logits − total
+        self._total = (self._sum / self._exp.amax(-1)).log()  # log p = logits − total
         self._targets = targets
         self.chosen = self._logits.gather(-1, targets.expand(len(logits), -1)[..., None]).squeeze(-1) - self._total
         draws = self.chosen[1:]
@@ -226,7 +229,10 @@ class _Distributions:
 
     def _mixture_entropy(self) -> Tensor:
         """Return H[Σ_m w_m p_m], (n,)."""
-        mixture = torch.einsum("mn,mnv->nv", self._weights / self._sum[1:], self._exp[1:])
+        weights = (self._weights / self._sum[1:])[..., None]
+        mixture = self._exp[1] * weights[0]
+        for values, weight in zip(self._exp[2:], weights[1:], strict=True):
+            mixture.addcmul_(values, weight)  # a product of matrices would copy them all
         return -mixture.log().mul_(mixture).nansum(-1)
 
     def _divergences(self) -> Tensor:
