@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from tokur_cli.answers.latex import boxes, common_name
+from tokur_cli.answers.markers import NO, SO, YES
 from tokur_cli.answers.numbers import LETTER, MARKED_TEXT, Number, read_number
 from tokur_cli.answers.text import plain
 
@@ -47,6 +47,20 @@ _CHARACTERS = str.maketrans(
     | {character: rf"\{command} " for character, command in _COMMANDS.items()}
     | {"½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
 )
+_FILLED = re.compile(r"[A-Za-z0-9]|[^\x00-\x7f]")  # what a box has that is no mere placeholder, such as "?"
+_BRACE = re.compile(r"\\{1,2}(?:boxed|fbox)\s{0,4}\{|\\.|[{}]", re.DOTALL)
+_NOTHING = re.compile(
+    r"(?:[a-z]\s*\\in\s*)?(?:\\emptyset|\\varnothing|\\\{\\?\}|∅)"
+    r"|(?i:(?:there (?:is|are) )?no (?:real )?(?:solutions?|roots?)|(?:the )?empty set)"
+)
+_REALS = re.compile(
+    r"(?:[a-z]\s*\\in\s*)?(?:\\math(?:bb|bf)\s*(?:\{R\}|R)|ℝ|\(-\\infty, ?\+?\\infty\))|-\\infty<[a-z]<\+?\\infty"
+    r"|(?i:(?:the set of )?(?:all|any) (?:the )?reals?(?: numbers?| values?)?(?: of)?(?: [a-z])?|(?:the )?real numbers)"
+)
+_BARE_BOX = re.compile(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
+_SPACING = re.compile(r"\\q?quad")
+_NEXT_PART = re.compile(r"(?i)[.;,\n]\W{0,4}(?:part\s{1,4})?\([b-h]\)[^.;\n]{0,40}\Z")
+_LIST_WORD = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _SPELLINGS = (
@@ -103,7 +117,7 @@ def canonical(answer: str) -> Canonical:
     marked = _without_working(_normalise(answer))
     shown = " ".join(MARKED_TEXT.sub(r" \1 ", marked).split())
     text = _AROUND_OPERATORS.sub(r"\1", shown)
-    if named := common_name(text):
+    if named := _common_name(text):
         return Canonical("words", named, marked)
     if _TIME.fullmatch(text):  # which a parser would compute with
         return Canonical("words", _TIME_SPELLINGS.sub("", text.casefold()), marked)
@@ -173,3 +187,50 @@ def _strip(text: str) -> str:
         # "\," at the end loses its second half with the punctuation, so the backslash goes too.
         text = text.rstrip(".,;: \t\r\n\\").rstrip("*`\"'")
     return text
+
+
+def boxes(text: str) -> tuple[str, int]:
+    """Return what the last balanced box, or list of boxes, holds, and where it ends; nothing where there is none."""
+    opened: list[tuple[int, int]] = []  # of each open brace: where its box begins, or -1 for others; and its inside
+    spans: list[tuple[int, int, int]] = []  # (start, first character inside, closing brace)
+    for token in _BRACE.finditer(text):
+        if token[0] == "}" and opened:
+            start, inside = opened.pop()
+            has_inner = bool(spans) and spans[-1][0] > start  # which is kept in its place
+            if start >= 0 and not has_inner and _FILLED.search(text, inside, token.start()):
+                spans.append((start, inside, token.start()))
+        elif token[0] == "{" or len(token[0]) > 2:
+            opened.append((token.start() if token[0] != "{" else -1, token.end()))
+    if spans:
+        return _join_list(text, spans), spans[-1][2] + 1
+    bare = _BARE_BOX.search(text, max(0, text.rfind("\\boxed")))
+    return (bare[1], bare.end()) if bare else ("", 0)
+
+
+def _join_list(text: str, spans: list[tuple[int, int, int]]) -> str:
+    """Return the last box, joined with those right before it that belong to the same list."""
+    first = len(spans) - 1
+    while first > 0 and _belongs_together(text[spans[first - 1][2] + 1 : spans[first][0]]):
+        first -= 1
+    parts = [text[inside:end].strip() for _, inside, end in spans[first:]]
+    return parts[0] if len(set(parts)) == 1 else ", ".join(parts)
+
+
+def _belongs_together(gap: str) -> bool:
+    """Return whether the text between two boxes makes them a list: none, a comma, or a few words with "and" or "or"."""
+    if len(gap) > 100 or "\n\n" in gap:
+        return False
+    if _NEXT_PART.search(gap) or not re.search(r"[\w=.]", _SPACING.sub("", gap)):
+        return True
+    has_list_word = _LIST_WORD.search(gap) and not SO.search(gap)
+    return bool(has_list_word) and len(gap.split()) <= 10 and not re.search(r"[.!?:](?:\s|$)", gap)
+
+
+def _common_name(text: str) -> str | None:
+    r"""Return one name for an answer in normal form: ``\emptyset`` is "no solution", ``sí`` is "yes"; else None."""
+    if _NOTHING.fullmatch(text):
+        return "no solution"
+    if _REALS.fullmatch(text):
+        return "all real numbers"
+    word = text.casefold().rstrip("!")
+    return "yes" if word in YES else "no" if word in NO else None

@@ -32,9 +32,8 @@ from functools import lru_cache
 from typing import Literal
 
 from tokur_cli.answers import sentences
-from tokur_cli.answers.canonical import NUMBERED_NAME, canonical, name_of
-from tokur_cli.answers.latex import NO, SO, YES, boxes, first_line
-from tokur_cli.answers.markers import ENGLISH, language_of, markers
+from tokur_cli.answers.canonical import NUMBERED_NAME, boxes, canonical, name_of
+from tokur_cli.answers.markers import ENGLISH, NO, SO, YES, language_of, markers
 from tokur_cli.answers.text import plain, without_reasoning
 from tokur_cli.records.mapping import as_text
 
@@ -150,6 +149,11 @@ def _read(text: str, wanted: AnswerType | None, known: frozenset[str] = frozense
     return None if marked or sentences.UNDECIDED.match(text) else _unmarked(text, wanted)
 
 
+def _first_line(text: str) -> str:
+    """Return the first line of a text that is not blank."""
+    return text.strip().partition("\n")[0].strip()
+
+
 def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extraction | None:
     """Return a box's answer, or what stands behind the box that ends at ``end`` and is the answer in its place."""
     later = _after_marker(text[end:], wanted) if "final answer" in text[end:].lower() else None
@@ -220,7 +224,7 @@ def _marked_up(text: str, wanted: AnswerType | None, known: frozenset[str]) -> E
     lists_choices = wanted == "choice" and "\nB:" in text
     for mark, rule in (("####", "hash"), ("\nA:", "answer_line")):
         behind = lines.rpartition(mark)[2].strip() if mark in lines else ""
-        line = first_line(behind)
+        line = _first_line(behind)
         is_heading = rule == "hash" and canonical(line).kind == "words" and (wanted == "value" or behind != line)
         is_heading = is_heading and not _known_as(line, known)
         if not is_heading and sentences.is_answer_alone(line) and not (rule == "answer_line" and lists_choices):
@@ -236,7 +240,7 @@ def _after_marker(text: str, wanted: AnswerType | None, known: frozenset[str] = 
             continue
         if wanted == "verdict" and (verdict := _opening_verdict(text[end:])):
             return Extraction(verdict, "answer_is")
-        name = _known_as(first_line(text[end:]), known)
+        name = _known_as(_first_line(text[end:]), known)
         if name and not language.is_unsure(marker[0]):
             return _corrected(text[end:].lstrip().partition("\n")[2], Extraction(name, "answer_is"), wanted)
         following = language.with_points(text[end : end + _LONGEST_STATEMENT])
@@ -245,7 +249,7 @@ def _after_marker(text: str, wanted: AnswerType | None, known: frozenset[str] = 
         is_read = answer and not (wanted == "value" and is_words)  # "fünfundzwanzig" is no number that we could compare
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
         is_name = wanted == "words" and sentences.word_count(answer) <= 8
-        is_short = sentences.word_count(first_line(following)) <= 12 and (is_name or sentences.is_answer_alone(answer))
+        is_short = sentences.word_count(_first_line(following)) <= 12 and (is_name or sentences.is_answer_alone(answer))
         if marker[0].rstrip(" ")[-1] in ":\n" and not (is_read and (is_short or canonical(answer).kind == "choice")):
             return None
         return _corrected(following[behind:], Extraction(answer if is_read else "", "answer_is"), wanted)

@@ -88,6 +88,19 @@ _TABLE = (
     Language("el", r"(?<!\w)απάντηση", r"[^\n.:=]{0,60}?(?:είναι|[:=])", "απάντηση", r"συνολικά|άρα|επομένως", r"δεν|όχι|αν|μεταξύ|τουλάχιστον|το πολύ|ίσως", "[α-ωά-ώ]"),
 )  # fmt: skip
 ENGLISH = _TABLE[0]
+SO = re.compile(r"(?i)\b(?:so|thus|therefore|hence|consequently)(?![^\W_])|所以|因此")
+YES = (
+    "yes true yeah yep yup ja jawohl richtig wahr oui vrai sí si cierto verdadero verdadera sim verdadeiro "
+    "verdadeira sì vero vera да верно правда так tak prawda jo waar evet doğru はい ええ 正しい 네 예 맞습니다 참 "
+    "是 是的 对 對 对的 對的 正确 正確 نعم صحيح हाँ हां जी सही ใช่ ถูกต้อง có vâng đúng ya benar כן נכון ναι igen "
+    "ano"
+).split()
+NO = (
+    "no false nope nein falsch non faux não falso falsa нет неверно неправда ні nie fałsz nee onwaar nej hayır "
+    "yanlış いいえ いえ 아니요 아니오 아닙니다 거짓 不 不是 不对 不對 否 错 錯 错误 錯誤 لا خطأ नहीं गलत ไม่ "
+    "ไม่ใช่ ผิด không sai tidak bukan salah לא όχι nem ne"
+).split()
+"""The words, in small letters, by which a text says yes or true, no or false."""
 _COMMON = {language.code: frozenset(language.common.split()) for language in _TABLE}
 
 

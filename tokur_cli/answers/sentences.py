@@ -11,8 +11,7 @@ import re
 from fractions import Fraction
 
 from tokur_cli.answers.canonical import NUMBERED_NAME, canonical
-from tokur_cli.answers.latex import SO, TEXT_GROUP
-from tokur_cli.answers.markers import ENGLISH, Language, language_of
+from tokur_cli.answers.markers import ENGLISH, SO, Language, language_of
 from tokur_cli.answers.numbers import DIGITS, LETTER, SYMBOLS, Amount, amounts, with_digits
 from tokur_cli.answers.units import CURRENCY
 
@@ -62,6 +61,7 @@ _LEADING_CHOICE = re.compile(
 )
 _LEADING_MARKS = re.compile(r"\A(?:\n\s*[-–•·]\s+|[\s:*#_\"'>]|\\\"|,(?=\s)|\.{2,})*")
 _LETTERS = re.compile(r"\(?[A-J]\)?(?:\s*(?:,|&|,?\s*\band\b)\s*\(?[A-J]\)?(?![A-Za-z]))+")
+_TEXT_GROUP = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
 _PROSE = re.compile(
     rf"(?<![\\{LETTER}\d])(?:(?!(?:sin|cos|tan|log|exp|mod|and|pmod|sqrt)\b)[{LETTER}]{{3,}}"
     r"|(?i:so|is|it|we|he|in|of|to|at|by|on|as|be|if|an|my|no|up)\b)|[\u3040-\ud7ff]|[\u0400-\u1fff]{2}"
@@ -125,7 +125,7 @@ _OPERATOR = re.compile(r"frac|[!^+\-−*/×÷]")
 
 def is_prose(text: str) -> bool:
     """Return whether a text has words in it that belong to no formula."""
-    return bool(_PROSE.search(TEXT_GROUP.sub(" ", text)))
+    return bool(_PROSE.search(_TEXT_GROUP.sub(" ", text)))
 
 
 def word_count(text: str) -> int:
