@@ -74,8 +74,8 @@ def test_format_of_a_file_is_recognised_and_its_first_row_read(name):
         ({"conversations": [{"role": "user"}]}, "tokur"),
         ({"custom_id": "a", "body": {}}, "tokur"),
         ({"object": "chat.completion", "choices": None}, "tokur"),
-        ({"messages": ASKED, "response": {"text": "7"}}, "tokur"),
-        ({"id": "q", "response": BODY}, "tokur"),  # without its request
+        ({"messages": ASKED, "response": {"text": "7"}}, None),  # a call that failed?
+        ({"id": "q", "response": BODY}, None),  # without its request
         ({"question": "q", "input": "x", "output": "a"}, "tokur"),
         ({"model": "m", "message": {"content": "7"}}, "tokur"),  # of Ollama, without done
         ({"instruction": "i", "input": "q", "output": "a"}, "alpaca"),
@@ -83,7 +83,7 @@ def test_format_of_a_file_is_recognised_and_its_first_row_read(name):
     ],
 )
 def test_recognise_takes_no_neighbour_for_a_format(row, form):
-    assert recognise(row).name == form
+    assert getattr(recognise(row), "name", None) == form
 
 
 def test_format_keeps_another_meaning_of_a_field_under_source_and_names_a_bad_row(tmp_path):
@@ -149,7 +149,10 @@ TEXTS = ["It is 4.", "It is 5."]
 )
 def test_split_makes_a_list_of_samples_as_many_responses(tmp_path, row, reference):
     row |= {"id": 1.0, "is_correct": [1, 0], "score": [0, 1], "level": [1, 2]}
+    row |= {"verified": [True, False], "finish_reasons": ["stop", "length"]}
     records = read_rows(tmp_path, row)
+    said = [(record.get("verified"), record.tokur["finish_reason"]) for record in records]
+    assert said == [(True, "stop"), (False, "length")]
     facts = [(r.response, r.sample, r.references, label_of(r)[0], r.get("level")) for r in records]
     assert facts == [(text, n, reference, n == 0, [1, 2]) for n, text in enumerate(TEXTS)]
     assert {(record.id, repr(record.prompt)) for record in records} == {("1", repr(records[0].prompt))}
@@ -165,6 +168,23 @@ def test_split_leaves_a_row_with_its_own_response_and_reads_a_list_that_is_named
     assert [(record.response, record.sample) for record in found] == list(zip(TEXTS, (0, 1), strict=True))
     with pytest.raises(RecordError, match=r"names another field: out\.best_of$"):
         _ = read_row(tmp_path, row).response
+
+
+@pytest.mark.parametrize("said", ["7", "8"])
+def test_response_that_is_named_stands_in_place_of_the_assistants_last_turn(tmp_path, said):
+    row = {"messages": [*ASKED, {"role": "assistant", "content": "7"}], "out": [{"text": said}]}
+    record = read_row(tmp_path, row, mapping=FieldMapping(response="out.0.text"))
+    assert (record.response, record.prompt.messages) == (said, ASKED)
+
+
+@pytest.mark.parametrize(
+    "failed", [{"response": None, "error": "limit"}, {"response": {}}, {"response": {"error": {}}}]
+)
+def test_recognise_goes_by_the_first_call_that_did_not_fail(tmp_path, failed):
+    asked = {"request": {"messages": ASKED}}
+    bad, good = read_rows(tmp_path, asked | failed, asked | {"response": BODY})
+    assert message_of(bad)
+    assert (good.response, good.prompt.messages) == ("7", ASKED)
 
 
 @pytest.mark.parametrize(

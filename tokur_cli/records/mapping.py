@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from tokur_cli.records.prompt import split_messages
 from tokur_cli.records.record import Record
 
 
@@ -45,7 +46,8 @@ class FieldMapping:
             values["response"] = record.get("response")
         if "response" in values and record.token_ids is not None and record.get("response") != values["response"]:
             raise record.error('--response-field names another text than the one "tokur.token_ids" belongs to')
-        return with_fields(record, **values) if values else record
+        mapped = with_fields(record, **values) if values else record
+        return with_answer(mapped) if "response" in values else mapped
 
 
 def with_fields(record: Record, **fields: Any) -> Record:
@@ -61,6 +63,17 @@ def with_fields(record: Record, **fields: Any) -> Record:
     for name, value in changed.items():
         copy.set(name, value)
     return copy
+
+
+def with_answer(record: Record) -> Record:
+    """Return a record of chat turns with the response that they end with; beside another one, that turn is left out."""
+    if not isinstance(record.get("messages"), list):
+        return record
+    turns, answer = split_messages(record)
+    if record.get("response") is None:
+        return record if answer is None else with_fields(record, response=answer)
+    is_other = answer is None and turns != [] and turns[-1]["role"] == "assistant"
+    return with_fields(record, messages=record.fields["messages"][:-1]) if is_other else record
 
 
 def value_at(fields: Mapping[str, Any], path: str) -> Any:

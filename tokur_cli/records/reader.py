@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from tokur_cli.records.errors import RecordError, UsageError, there_are
@@ -22,6 +22,7 @@ from tokur_cli.records.streams import BOM, MAX_LINE, STDIN, display_name, elemen
 AUTO = "auto"
 # An array, or an object of rows by their numbers, as OpenCompass writes; objects of several lines
 _ROWS = re.compile(rb'\s*(\[\s*(\{|\Z|\]\s*\Z)|\{\s*"\d+"\s*:\s*\{)')
+_LOOKED_AT = 100  # rows that are looked at for one that tells the format
 _OBJECTS = re.compile(rb'\s*\{\s*\n\s*"')
 
 
@@ -42,7 +43,7 @@ def read_records(
 
     Args:
         path: a file's name, or one that ``published_rows`` takes; ``-`` is standard input.
-        format: a name from ``FORMATS``; ``auto`` goes by the first row's fields.
+        format: a name from ``FORMATS``; ``auto`` goes by the fields of the first row that is no failed call.
         mapping: where fields stand that the format does not tell.
         requests: the file of the requests that the rows answer, for formats that keep the prompts there.
         filter: the filter whose rows are read, for formats that have a row for each of several.
@@ -123,8 +124,14 @@ def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMappin
         bad += 1
     else:
         return
+    first: list[Record | RecordError] = [row]
     form = form or recognise(row.fields)
+    for row in islice(rows, 0 if form else _LOOKED_AT):
+        first.append(row)
+        if isinstance(row, Record) and (form := recognise(row.fields)):
+            break
+    form = form or FORMATS["tokur"]
     if given.requests is not None and form is not COMPLETIONS:
         raise UsageError(f"--requests: {source} is in the format {form.name}, which has its own prompts")
     given = replace(given, samples=mapping.response, before=bad, note=lambda words: note(f"{source}: {words}"))
-    yield from map(partial(_made, lambda record: complete(mapping.apply(record))), form.read(chain([row], rows), given))
+    yield from map(partial(_made, lambda record: complete(mapping.apply(record))), form.read(chain(first, rows), given))

@@ -306,7 +306,7 @@ def score_named(name: str, option: str) -> Score:
     if (known := CATALOGUE.get(name.lower())) is None:
         nearest = get_close_matches(name.lower(), CATALOGUE, 1, 0.5)
         meant = f"did you mean {nearest[0]}? " if nearest else ""
-        raise UsageError(f"{option}: unknown score {name}; {meant}--scores help lists them")
+        raise UsageError(f"{option}: unknown score {name}; {meant}`tokur score --scores help` lists them")
     return known
 
 

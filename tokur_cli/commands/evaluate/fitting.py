@@ -62,7 +62,9 @@ class CalibrationFit:
         record = labelled.record
         run = record.computed("run")
         if run.get("model") is None:
-            raise record.error('has no "tokur.run" that names the model of its scores: score it with tokur score')
+            raise record.error(
+                "has scores of no model, which a calibration is made for: score it with tokur score, without --from-logprobs"
+            )
         settings = relevant_settings(run, self._by, DRAW_SETTINGS)
         self._settings = self._settings or settings
         for name, value, before in differences(settings, self._settings):

@@ -11,9 +11,11 @@ from typing import Any
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import say
 from tokur_cli.records.errors import RecordError
-from tokur_cli.records.formats import other_references
+from tokur_cli.records.formats import FORMATS, recognise
+from tokur_cli.records.formats.base import has
+from tokur_cli.records.prompt import other_fields
 from tokur_cli.records.reader import read_records, read_rows_of
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import LABELS, Record
 
 BUSY = threading.RLock()  # held by the one thread that loads a model or computes: two would be in each other's way
 _LOOKED_AT = 20  # records, before it is said that none has a reference
@@ -50,7 +52,7 @@ def _noticing(command: str, items: Iterator[Record | RecordError]) -> Iterator[R
     others, left = "", _LOOKED_AT
     for item in items:
         if left and isinstance(item, Record):
-            others = other_references(item)
+            others = _other_references(item)
             others += "; --label-field, one that says right or wrong" if others and command != "score" else ""
             left = left - 1 if others else 0
             if others and not left:
@@ -58,6 +60,13 @@ def _noticing(command: str, items: Iterator[Record | RecordError]) -> Iterator[R
         yield item
     if others and left:
         say(command, f"no record has a reference{others}")
+
+
+def _other_references(record: Record) -> str:
+    """Return in words which fields may hold the reference of a response that has neither one nor a verdict."""
+    fields = record.copy(without=("tokur",)).fields
+    is_unlabelled = has("question", "response", but=("reference", "prompt", "messages", *LABELS))(fields)
+    return other_fields("reference", fields) if is_unlabelled and recognise(fields) is FORMATS["tokur"] else ""
 
 
 def _first(items: Iterator[Record | RecordError], count: int) -> Iterator[Record | RecordError]:

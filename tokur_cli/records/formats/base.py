@@ -31,7 +31,7 @@ GOLD = (  # references, whatever stands beside them
 MAYBE_GOLD = ("answer", "solution", "label", "references")  # beside a response, where there is none of these
 _MODELS = ("model", "model_name", "model_id")
 _MARKS = ("is_correct", "score", "scores", "quality", "acc")  # verdicts where they are true or false
-_PARALLEL = (*_MARKS, "correct", "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
+_PARALLEL = (*_MARKS, "correct", "reward", "rewards", "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
 _COLUMN = re.compile(r"(response|sample|completion|output|generation)s?[ _.-]?([0-9]+)")
 _NO_LABELS = {"correct", "incorrect", "true", "false", "right", "wrong", "pass", "fail", "passed", "failed"}
 
@@ -140,7 +140,8 @@ def _split(row: Record, named: str | None) -> list[Record]:
     the path of the list that ``--response-field`` names.
     """
     path, items = (named, find_value(row.fields, named, list) or []) if named else _samples(row)
-    same = [name for name in _PARALLEL if isinstance(row.get(name), list) and len(row.get(name)) == len(items)]
+    lists = {name: each for name, each in row.fields.items() if isinstance(each, list) and len(each) == len(items)}
+    same = [name for name, each in lists.items() if name in _PARALLEL or all(isinstance(one, bool) for one in each)]
     rows = []
     for number, item in enumerate(items):
         if item is None:
@@ -156,8 +157,9 @@ def _split(row: Record, named: str | None) -> list[Record]:
         verdicts = [own[name] for name in _MARKS if isinstance(own.get(name), bool)]
         if verdicts and "correct" not in one.fields:
             one.set("correct", verdicts[0])
+        reason = find_value(own, "finish_reason", str) or find_value(own, "finish_reasons", str)
         known = {"prompt_token_ids": row.get("prompt_token_ids"), **logged_tokens(own | parts)}
-        rows.append(with_tokur(one, sample=number, finish_reason=find_value(own, "finish_reason", str), **known))
+        rows.append(with_tokur(one, sample=number, finish_reason=reason, **known))
     return rows or [row]
 
 

@@ -7,8 +7,8 @@ from string import ascii_uppercase
 from typing import Any
 
 from tokur_cli.records.formats.base import GOLD, Fields, has, row_format
-from tokur_cli.records.mapping import as_text, find_value, with_fields
-from tokur_cli.records.prompt import read_response, split_messages, with_reasoning
+from tokur_cli.records.mapping import as_text, find_value, with_answer, with_fields
+from tokur_cli.records.prompt import read_response, with_reasoning
 from tokur_cli.records.record import Record
 
 _LISTS, _KEYS = ("choices", "options"), ("answerKey", "answer", "answer_index")
@@ -26,16 +26,7 @@ def tokur(record: Record) -> Record:
     said, thought = record.get("response"), record.get("reasoning_content")
     if isinstance(said, str) and isinstance(thought, str) and not (thought.strip() in said or "think>" in said):
         record = with_fields(record, response=with_reasoning(thought, said))
-    return _with_answer(record) if isinstance(record.get("messages"), list) else record
-
-
-def _with_answer(record: Record) -> Record:
-    """Return a record of chat turns with the response that they end with; beside another one, that turn is left out."""
-    turns, answer = split_messages(record)
-    if record.get("response") is None:
-        return record if answer is None else with_fields(record, response=answer)
-    is_other = answer is None and turns != [] and turns[-1]["role"] == "assistant"
-    return with_fields(record, messages=record.fields["messages"][:-1]) if is_other else record
+    return with_answer(record)
 
 
 # --- data sets ---
@@ -174,7 +165,7 @@ def sharegpt(record: Record) -> Record:
     system = record.get("system")
     turns = [{"role": "system", "content": system}] if isinstance(system, str) else []
     turns += _turns(record.fields["conversations"], "from", "value")
-    return _with_answer(with_fields(record, messages=turns))
+    return with_answer(with_fields(record, messages=turns))
 
 
 @row_format(has("instruction", "output"))
@@ -192,12 +183,7 @@ def opencompass(record: Record) -> Record:
     return _answered(record, "prompt", asked, "prediction", record.fields["prediction"])
 
 
-def _is_input_output(fields: Fields) -> bool:
-    has_both = isinstance(fields.get("input"), (str, list, dict)) and isinstance(fields.get("output"), (str, dict))
-    return has_both and has(but=["question", "messages", "prompt", "response"])(fields)
-
-
-@row_format(_is_input_output)
+@row_format(has("input", "output", but=["question", "messages", "prompt", "response"]))
 def input_output(record: Record) -> Record:
     """Read input and output (texts, or messages, which may stand in an object), as Langfuse exports them."""
     asked = find_value(record.fields, "input.messages") or record.fields["input"]
