@@ -63,7 +63,7 @@ class CalibrationFit:
         run = record.computed("run")
         if run.get("model") is None:
             raise record.error(
-                "has scores of no model, which a calibration is made for: score it with tokur score, without --from-logprobs"
+                "has scores of no model: score it with tokur score, without --from-logprobs, to fit on it"
             )
         settings = relevant_settings(run, self._by, DRAW_SETTINGS)
         self._settings = self._settings or settings
