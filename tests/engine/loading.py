@@ -14,6 +14,7 @@ KINDS = {
     "lora": ("LoraConfig", LORA),
     "dora": ("LoraConfig", LORA | {"use_dora": True}),
     "with-a-head": ("LoraConfig", LORA | {"modules_to_save": ["lm_head"]}),
+    "on-the-head": ("LoraConfig", LORA | {"target_modules": ["q_proj", "lm_head"]}),
     "ia3": ("IA3Config", {"target_modules": ["k_proj", "down_proj"], "feedforward_modules": ["down_proj"]}),
     "oft": ("OFTConfig", {"oft_block_size": 8, "target_modules": ["q_proj", "k_proj"]}),
 }

@@ -23,3 +23,12 @@ def test_attend_gives_what_every_head_reads_of_the_columns_that_its_row_has(kv_h
         seen, group = mask[row, 0, place], head // (6 // kv_heads)
         weights = (key[row, group, seen] @ query[row, head, place] * 0.3).softmax(0)
         torch.testing.assert_close(got[row, place, head], weights @ value[row, group, seen], rtol=0, atol=1e-12)
+
+
+def test_attend_adds_nothing_to_the_rounding_of_what_it_returns():
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(4, heads, 300, 64, generator=generator).bfloat16() for heads in (9, 3, 3))
+    inputs, mask = (query[:, :, :1] * 2, key, value), torch.ones(4, 1, 1, 300, dtype=torch.bool)
+    got, _ = attention._attend(torch.nn.Module(), *inputs, mask, scaling=0.125)
+    exact, _ = attention._attend(torch.nn.Module(), *(each.double() for each in inputs), mask, scaling=0.125)
+    assert (got - exact).norm() < 2.5e-3 * exact.norm()  # 2^-9 and some

@@ -286,3 +286,10 @@ def test_softmax_weights_are_a_softmax_and_the_effective_size_is_theirs(rewards,
     assert weights == pytest.approx([power / sum(powers) for power in powers])
     _, size, _ = Resampling(temperature).resample(rewards, (0,))
     assert size == pytest.approx(sum(powers) ** 2 / sum(power**2 for power in powers))
+
+
+def test_resampling_of_weights_that_come_to_nothing_holds_all_for_equal():
+    rule = Resampling(0.01, "systematic")
+    _, size, earlier = rule.resample([0, 0, -10, -10], ("key",))
+    assert size == 2
+    assert rule.resample([-10, -10, 0, 0], ("key",), earlier)[:2] == ([0, 1, 2, 3], 4)

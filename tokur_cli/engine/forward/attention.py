@@ -1,4 +1,4 @@
-"""Attention on a CPU under a mask, where transformers copies the keys of heads that share them, in each layer."""
+"""Attention on a CPU under a mask, without the copy of keys that heads share, which transformers makes a layer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
@@ -34,11 +33,10 @@ def _attend(
     scaling = more.get("scaling")
     if query.device.type != "cpu" or has_more or scaling is None or attention_mask is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **more)
-    if query.shape[2] == 1 and attention_mask.dtype == torch.bool:  # PyTorch's kernel has a small product for each row
-        group = query.unflatten(1, (key.shape[1], -1)).squeeze(3)  # of heads that share keys: (R, kv_heads, group, d)
-        scores = (group * scaling) @ key.mT
-        scores.masked_fill_(~attention_mask, float("-inf"))
-        return (scores.softmax(-1) @ value).flatten(1, 2)[:, None], None
+    if query.shape[2] == 1 and attention_mask.shape[1] == 1:  # one product for all heads that share keys
+        group = query.unflatten(1, (key.shape[1], -1)).squeeze(3)  # (R, kv_heads, group, d)
+        read = functional.scaled_dot_product_attention(group, key, value, attention_mask, scale=scaling)
+        return read.flatten(1, 2)[:, None], None
     if not _SHARES_KEYS:
         key, value = (repeat_kv(shared, query.shape[1] // shared.shape[1]) for shared in (key, value))
     read = functional.scaled_dot_product_attention(

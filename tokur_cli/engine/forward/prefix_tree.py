@@ -41,7 +41,7 @@ class Node(NamedTuple):
     children: tuple[Node, ...] = ()  # how they go on after ``last``; none for a leaf, which is the end of one sequence
 
 
-def divide(sequences: Mapping[int, Ids], prompt_ends: Mapping[int, int], min_saving: int) -> tuple[Node, ...]:
+def divide(sequences: Mapping[int, Ids], prompt_ends: Sequence[int], min_saving: int) -> tuple[Node, ...]:
     """Return the roots of the tree of sequences, in which each ends with a leaf of one position or more.
 
     Args:

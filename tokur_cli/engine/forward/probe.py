@@ -85,7 +85,7 @@ class Probe:
         batch = [self.beside, self.tokens]
         with refusing(lambda why: refusal(self.name, self.model, "scoring", f"scoring fails ({why})")):
             scorer = Scorer(self.model, draws, sampling="shared", min_saving=1)
-            ((_, path),) = scorer.batches(batch, {index: one.length for index, one in enumerate(batch)})
+            ((_, path),) = scorer.batches(batch)
             states, outputs = scorer.states(batch, path)
             with logits_from(self.model, outputs) as logits:
                 ours = [logits(rows[None, -_RESPONSE:])[0].float().log_softmax(-1) for rows in states]

@@ -51,7 +51,8 @@ class Resampling(NamedTuple):
         """
         weights = softmax_weights(np.array(rewards, dtype=np.float64), self.temperature)
         if earlier is not None:
-            weights = weights * earlier / (weights * earlier).sum()
+            weights = weights * earlier
+            weights = weights / weights.sum() if weights.any() else np.full(len(weights), 1 / len(weights))
         count = len(weights)
         size = min(float(1 / np.square(weights).sum()), float(count))  # from 1 (one has all the weight) to N
         if self.scheme == "systematic" and size >= count / 2:
@@ -190,8 +191,7 @@ class ParticleFilter:
                 exhausted = following is _END
                 if not isinstance(following, DecodingRequest):
                     break
-                count, empty = len(following.samples), DecodedResponse(following.index, 0, [], "", "step")
-                questions.append(_Question(following, [empty] * count))
+                questions.append(_Question(following, [following.begun] * len(following.samples)))
             if questions:
                 questions = yield from self._round(questions)
             elif not exhausted:

@@ -86,7 +86,11 @@ def _make_room(model: PreTrainedModel, weights: dict[str, Tensor]) -> None:
     names = {module: f"base_model.model.{name}." for name, module in model.named_modules()}
     embeddings: Any = model.get_input_embeddings()
     sides = [
-        {len(value) for key, value in weights.items() if key.startswith(names[module]) and key.endswith(".weight")}
+        {
+            len(value)
+            for key, value in weights.items()
+            if key.startswith(names[module]) and key.endswith(".weight") and ".lora_" not in key
+        }
         for module in (embeddings, model.get_output_embeddings())
     ]
     rows = set().union(*sides)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -132,7 +132,7 @@ class Scorer:
         """
         asked = [True] * len(responses) if wanted is None else wanted
         lengths = {index: response.length for index, response in enumerate(responses)}
-        for batch, path in self.batches(responses, lengths):
+        for batch, path in self.batches(responses):
             if any(asked[index] for index in batch):
 
                 @torch.inference_mode()
@@ -143,20 +143,13 @@ class Scorer:
                 results = self._batches.results(batch, lengths, compute)
                 yield from ((index, result) for index, result in results if asked[index])
 
-    def batches(
-        self, responses: Sequence[TokenizedResponse], lengths: Mapping[int, int]
-    ) -> Iterator[tuple[list[int], tuple[Node, ...]]]:
-        """Yield batches, each with the path of the tree from which all of its responses go on.
-
-        Args:
-            responses: a window of the stream.
-            lengths: of those that are scored, by index.
-        """
+    def batches(self, responses: Sequence[TokenizedResponse]) -> Iterator[tuple[list[int], tuple[Node, ...]]]:
+        """Yield batches of a window, each with the path of the tree from which all of its responses go on."""
         most = self._longest_shared if self.shares_prefixes else 0
-        sharing = {index for index, length in lengths.items() if length <= most}
-        ends = {index: responses[index].prompt_end for index in lengths}
-        roots = divide({index: responses[index].identity for index in sharing}, ends, self.min_saving)
-        alone = [Node(0, length, (index,)) for index, length in lengths.items() if index not in sharing]
+        ends = [response.prompt_end for response in responses]
+        sharing = {index: one.identity for index, one in enumerate(responses) if one.length <= most}
+        roots = divide(sharing, ends, self.min_saving)
+        alone = [Node(0, one.length, (index,)) for index, one in enumerate(responses) if one.length > most]
         yield from self._in_turn([*alone, *roots], ())
 
     def _in_turn(self, nodes: Sequence[Node], path: tuple[Node, ...]) -> Iterator[tuple[list[int], tuple[Node, ...]]]:

@@ -88,13 +88,11 @@ class VllmScorer(Scorer):
             self._engine = start_vllm(language_model, **resources, **settings)
         self._check(language_model.probe.tokens, reference)
 
-    def batches(
-        self, responses: Sequence[TokenizedResponse], lengths: Mapping[int, int]
-    ) -> Iterator[tuple[list[int], tuple[Node, ...]]]:
+    def batches(self, responses: Sequence[TokenizedResponse]) -> Iterator[tuple[list[int], tuple[Node, ...]]]:
         """Yield batches in the order of the responses: what these have in common is vLLM's to find."""
-        left = list(lengths)
+        left = [*range(len(responses))]
         while left:
-            sums = [*itertools.accumulate(lengths[index] for index in left)]
+            sums = [*itertools.accumulate(responses[index].length for index in left)]
             count = max(1, bisect.bisect(sums, self._batches.batch_tokens))
             yield left[:count], ()
             left = left[count:]
