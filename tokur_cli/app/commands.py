@@ -114,12 +114,18 @@ def score(
     prompts: Annotated[PromptOptions, _OF_MODEL],
     source: InputOptions,
     from_logprobs: Annotated[
-        bool, typer.Option("--from-logprobs", metavar="", help="By logged log-probabilities.", rich_help_panel="Input")
+        bool,
+        typer.Option(
+            "--from-logprobs",
+            metavar="",
+            help="Score by the log-probabilities of a log, without a model.",
+            rich_help_panel="Input",
+        ),
     ] = False,
 ) -> None:
     """Score responses: how unsure is the model of each token? Adds total, aleatoric and epistemic uncertainty.
 
-    A record gains these of each token, and scores of the whole response.
+    A record gains values of each token and scores of the response.
     """
     source = source.at(responses)
     if from_logprobs and not target.dry_run:
@@ -139,7 +145,7 @@ def select(
 ) -> None:
     """Choose the best of N answers: the most confident ones vote. Writes one response for each question.
 
-    Responses of a question have its id, or without ids the same prompt. Equal answers (1/2, 0.5) vote together; a
+    Responses with the same prompt and reference are samples of one question. Equal answers (1/2, 0.5) vote together; a
     missing one never wins while another is there. Ties go to the more confident response, then to the lower sample.
     With references, accuracies follow on standard error.
     """

@@ -199,7 +199,7 @@ class _Plots:
                 low, high = np.quantile(known, (0.005, 0.995)) if len(known) else (0.0, 1.0)
                 bins = np.linspace(low, high if high > low else low + 1, 30).tolist()
                 for correct, name, colour, _ in _CLASSES:
-                    of_class = self._split(values, correct)
+                    of_class = self._split(values, correct).clip(bins[0], bins[-1])  # the few beyond stand at the ends
                     fill: dict[str, Any] = {"edgecolor": colour, "facecolor": "none", "hatch": "///"}
                     if correct:
                         fill = {"color": colour, "alpha": 0.4}

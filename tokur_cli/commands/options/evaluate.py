@@ -14,7 +14,7 @@ from typer import Option
 from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Writes, exact_share, number, share
 from tokur_cli.commands.options.scoring import explain_scores
 from tokur_cli.commands.options.select import KEEP, parse_keep
-from tokur_cli.commands.options.streams import OUTPUT
+from tokur_cli.commands.options.streams import OUTPUT, check_report
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
@@ -201,6 +201,9 @@ class EvaluationOutput:
     ] = False
 
     def __post_init__(self) -> None:
+        check_report(self.path)
+        if self.plots is not None and os.path.isfile(self.plots):
+            raise UsageError(f"--plot {self.plots}: is a file: give a folder")
         if self.graded is not None:
             check_target(self.graded, force=self.force)
 

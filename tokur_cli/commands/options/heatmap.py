@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from typer import Option
 
 from tokur_cli.commands.options.marks import Excludes, Writes
+from tokur_cli.commands.options.streams import check_report
 from tokur_cli.records.errors import UsageError
 from tokur_cli.scores.quantities import QUANTITIES
 
@@ -78,6 +79,8 @@ class PictureOptions:
 
     def __post_init__(self) -> None:
         _ = self.ends
+        check_report(self.html, ".svg", ".png", ".pdf")
+        check_report(self.svg, ".html", ".png", ".pdf")
 
     @property
     def ends(self) -> tuple[float | None, float | None]:

@@ -16,6 +16,7 @@ from tokur_cli.records.errors import UsageError
 
 _TEMPLATES = ("chat", "raw", "math")
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+_OF_SAMPLING = Needs("--temperature", "--guide")
 PARTICLES, TEMPERATURE = 16, 0.8  # what ``-n`` and ``--temperature`` are with ``--guide``, the paper's
 
 
@@ -165,13 +166,17 @@ class DecodingOptions:
         Option(
             parser=share, metavar="SHARE", help="Sample from the likeliest tokens that together reach this probability."
         ),
+        _OF_SAMPLING,
     ] = 1.0
-    top_k: Annotated[int, Option(min=0, metavar="N", help="Sample from the N likeliest tokens; 0: all.")] = 0
+    top_k: Annotated[
+        int, Option(min=0, metavar="N", help="Sample from the N likeliest tokens; 0: all."), _OF_SAMPLING
+    ] = 0
     min_p: Annotated[
         float,
         Option(
             parser=share, metavar="SHARE", help="Sample from tokens at least this share as likely as the likeliest."
         ),
+        _OF_SAMPLING,
     ] = 0.0
     max_new_tokens: Annotated[int, Option(min=1, metavar="N", help="Tokens of a response, at most.")] = 512
     stop: Annotated[list[str], Option(metavar="TEXT", help="Text that ends a response; repeatable.")] = field(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -12,7 +14,7 @@ from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Write
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.outputs import check_target
-from tokur_cli.records.streams import STDIN
+from tokur_cli.records.streams import MAX_LINE, STDIN
 
 _FIELDS = "Where question, response, reference and id stand (a.b.0 reaches into objects and lists)."
 OUTPUT = Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")
@@ -81,6 +83,23 @@ class RecordOutput:
 
     def __post_init__(self) -> None:
         check_target(self.path, force=self.force)
+
+
+def check_report(path: str | None, *other_kinds: str) -> None:
+    """Refuse to put a report or a picture in the place of records, or under the name of another kind of file.
+
+    Raises:
+        UsageError: the file holds records, or its name ends as that of one of the other kinds does.
+    """
+    if path is None or path == STDIN:
+        return
+    if path.lower().endswith(other_kinds):
+        raise UsageError(f"{path}: would hold no {path.rpartition('.')[2].upper()}: give a name with another ending")
+    with suppress(OSError):
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                if b'"tokur":' in file.readline(MAX_LINE):
+                    raise UsageError(f"{path}: holds records: move them away, or give another name")
 
 
 @dataclass(frozen=True)

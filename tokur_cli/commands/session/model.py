@@ -70,7 +70,7 @@ def _announced(options: ModelOptions, progress: Progress) -> Iterator[None]:
     try:
         yield
     except TokurError as error:
-        if not options.of_records:
+        if not options.of_records or options.device_map != "auto":
             raise
         raise TokurError(f"{error}; the records name {options.name}, -m names another model to take") from error
     finally:
