@@ -61,9 +61,11 @@ _BARE_BOX = re.compile(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
 _SPACING = re.compile(r"\\q?quad")
 _NEXT_PART = re.compile(r"(?i)[.;,\n]\W{0,4}(?:part\s{1,4})?\([b-h]\)[^.;\n]{0,40}\Z")
 _LIST_WORD = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
+_ROOT = re.compile(r"([√∛])\s?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|[A-Za-z]))")
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _SPELLINGS = (
+    (re.compile(r"(?<=\\\\)\[-?\d*\.?\d+\s?(?:pt|em|ex|mm|cm)\]"), " "),  # a gap between rows
     (re.compile(r"(?<!\\)\\[()\[\]]"), " "),
     (re.compile(r"\s*\^\s*\{\s*\\circ\s*\}|\s*(?:\^\s*\\circ|\\degree)(?![A-Za-z])"), "°"),
     (re.compile(r"\s*°(?:\s?[CF]\b)?"), r"\\text{degrees}"),
@@ -149,7 +151,8 @@ def name_of(text: str) -> str:
 
 def _normalise(answer: str) -> str:
     """Drop what is only typography."""
-    text = _strip(plain(answer).translate(_CHARACTERS))
+    text = _ROOT.sub(lambda root: rf"\sqrt{'[3]' * (root[1] == '∛')}{{{root[2] or root[3]}}}", plain(answer))
+    text = _strip(text.translate(_CHARACTERS))
     if len(_DOLLAR.findall(text)) > 1:
         text = _strip(_DOLLAR.sub("", text))
     if "\\begin" not in text:  # where "\\\\" ends a row

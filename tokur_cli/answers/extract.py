@@ -70,6 +70,9 @@ _SUPPOSED = re.compile(
     r"(?i)\b(?:if|suppose|assum(?:e|ing)|whether|unless|wrong|incorrect|initial|original|previous|is to say"
     r"|(?:people|students|book|many|most|some) (?:say|think|believe)s?)\s+(?:that\s+)?(?:(?:the|my|our)\s+)?\Z"
 )
+_PLANNED = re.compile(r"(?im)(?:^|[.!?:]\s)\W*(?:to|in order to|before|let's|let me)\b(?:(?! that )[^.,!?:\n])*\Z")
+_RULED_OUT = re.compile(r"(?i)\b(?:rul(?:e|es|ed|ing) out|eliminat\w+|exclud\w+|discard\w*)\b")
+_NO_CHOICE = re.compile(r"(?i)(?:\d|\b(?:vitamin|hepatitis|type|group|point|block|class|part|figure|team))\s\Z")
 _CHOSEN = re.compile(  # what chooses the letter behind it
     r"(?i)(?<![A-Za-z])(?:answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|take)"
     r"\W*(?:(?:option|choice)\b)?\W*\Z"
@@ -82,8 +85,8 @@ _CALLED_CORRECT = re.compile(
 _CLAUSE = re.compile(r"(?i),?\s+(?=(?:but|so|therefore|hence)\b)|;\s")
 _VERDICT = "|".join(sorted(map(re.escape, [*YES, *NO]), key=len, reverse=True))
 _OPENING = re.compile(
-    rf"\A[\s*_#\"'>]*(?P<word>{_VERDICT})(?=\s*[*_]*\s*(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this"
-    rf"|that|we|you|i)\b)",
+    rf"\A[\s*_#\"'>]*(?:(?:most likely|likely|probably|technically|an? \w+)\s)?(?P<word>{_VERDICT})(?=\s*[*_]*\s*"
+    r"(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this|that|we|you|i)\b)",
     re.IGNORECASE,
 )
 _LEAD = re.compile(r"(?i)\A\W*(?:(?:so|thus|therefore|hence|conclusion)\b\W*)?(?:th(?:e|is|at)\s(?:\w+\s)?is\W+)?")
@@ -236,7 +239,9 @@ def _after_marker(text: str, wanted: AnswerType | None, known: frozenset[str] = 
     """Return what follows the last marker, without a text where that cannot be read; None where a solution follows."""
     for marker, language in reversed(markers(text)):
         start, end = marker.span()
-        if not text[end : end + 40].strip() or _SUPPOSED.search(text, max(0, start - 40), start):
+        leads = marker[0].rstrip(" ")[-1] in ":\n"  # "To find the answer, let's see what is known." does not
+        is_planned = not leads and language is ENGLISH and _PLANNED.search(text, max(0, start - 80), start)
+        if is_planned or not text[end : end + 40].strip() or _SUPPOSED.search(text, max(0, start - 40), start):
             continue
         if wanted == "verdict" and (verdict := _opening_verdict(text[end:])):
             return Extraction(verdict, "answer_is")
@@ -250,7 +255,7 @@ def _after_marker(text: str, wanted: AnswerType | None, known: frozenset[str] = 
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
         is_name = wanted == "words" and sentences.word_count(answer) <= 8
         is_short = sentences.word_count(_first_line(following)) <= 12 and (is_name or sentences.is_answer_alone(answer))
-        if marker[0].rstrip(" ")[-1] in ":\n" and not (is_read and (is_short or canonical(answer).kind == "choice")):
+        if leads and not (is_read and (is_short or canonical(answer).kind == "choice")):
             return None
         return _corrected(following[behind:], Extraction(answer if is_read else "", "answer_is"), wanted)
     return None
@@ -282,12 +287,13 @@ def _chosen_letter(text: str) -> str | None:
     for sentence in reversed(said):
         language = language_of(sentence)
         for clause in reversed(_CLAUSE.split(sentences.main_clause(sentence, language))):
-            if language.is_unsure(clause):
+            if language.is_unsure(clause) or _RULED_OUT.search(clause):
                 continue
             chosen: set[str] = set()
             for letter in sentences.LETTER_OF_CHOICE.finditer(clause):
                 name = letter[1] or letter[2]
-                named.add(name)
+                if letter[1] or not _NO_CHOICE.search(clause, 0, letter.start()):
+                    named.add(name)
                 is_chosen = _CHOSEN.search(clause[: letter.start()]) or _CALLED_CORRECT.match(clause, letter.end())
                 if is_chosen and not sentences.UNDECIDED.match(clause, letter.start()):
                     chosen.add(name)

@@ -263,7 +263,6 @@ def _last_match(pattern: str, record: Record) -> Extraction | None:
     try:
         found = [*regex.finditer(pattern, record.response, timeout=_PATTERN_SECONDS)]
     except TimeoutError:  # repeats with a choice such as (a|aa)+$ may take forever
-        message = f"--answer takes more than {_PATTERN_SECONDS:g} s on this response: simplify it"
-        raise record.error(message) from None
+        raise record.error(f"--answer takes more than {_PATTERN_SECONDS:g} s on this response: simplify it") from None
     text = found[-1][min(1, found[-1].re.groups)] if found else None
     return Extraction(text.strip(), "pattern") if text and text.strip() else None

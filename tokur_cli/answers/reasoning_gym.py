@@ -11,11 +11,9 @@ from tokur_cli.records.errors import UsageError
 from tokur_cli.records.record import Record
 
 EVALUATING = frozenset(
-    (
-        "advanced_geometry binary_matrix bitwise_arithmetic codeio countdown intermediate_integration n_queens "
-        "number_sorting polynomial_equations polynomial_multiplication puzzle24 simple_integration spiral_matrix "
-        "string_insertion"
-    ).split()
+    "advanced_geometry binary_matrix bitwise_arithmetic codeio countdown intermediate_integration n_queens "
+    "number_sorting polynomial_equations polynomial_multiplication puzzle24 simple_integration spiral_matrix "
+    "string_insertion".split()
 )
 """The tasks of version 0.1.25 whose rules may evaluate the answer as Python, or give it to SymPy, which does."""
 
@@ -54,10 +52,7 @@ def quality_of(record: Record, answer: str | None, *, may_run_code: bool = False
     if task in _CHANGED_BY_JSON:
         raise record.error(f'the rule of {task} does not fit its rows once they are JSON: give it a label "correct"')
     if task in EVALUATING and not may_run_code:
-        raise record.error(
-            f"the rule of {task} may run the answer as Python code: allow it with --unsafe-code-execution, or give a "
-            'label "correct"'
-        )
+        raise record.error(f"the rule of {task} may run the answer: --unsafe-code-execution allows it, or give a label")
     rule = _rule(task)
     if rule is None:
         raise record.error(f'Reasoning Gym has no task {task}: give it a label "correct"')

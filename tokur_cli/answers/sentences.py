@@ -35,13 +35,14 @@ CORRECTION = re.compile(  # takes back what was said before it
     r"|let me (?:re|check|correct)|on second thou?ght|i made a mistake|hmm)(?![^\W_])|等等|不对|不對)"
 )
 _ASIDE = re.compile(
-    rf"(?P<math>{_MATH})|" r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*=[^()]*)\)", re.DOTALL
+    rf"(?P<math>{_MATH})|" r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*[=≈][^()]*)\)", re.DOTALL
 )
 _BESIDE = re.compile(  # where the reason for an answer begins, or what it is told apart from
     r"(?i)[,;]?\s*(?:\b(?:because|since)\b|因为|因為|由于|由於)"
     r"|[,;]?\s*(?:\b(?:rather than|instead of|as opposed to|unlike|out of)\b|,\s+(?:not|no)\b)"
     r"|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
 )
+_GIVEN = re.compile(r"(?i),?\s(?:which occurs )?(?:when|where|at|since|because)\s\$?[a-z](?:_\w+)?\s*=[^=,;]*\Z")
 _RESULT = re.compile(  # gives the result of what stands before it
     r"(?i)\b(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely"
     r"|(?:is )?equal to|gives us|(?<!after )(?<!by )giving(?: (?:us|him|her|them|it))?"
@@ -59,6 +60,7 @@ _LEADING_CHOICE = re.compile(
     r"|antwort|opzione|вариант|pilihan|phương án|câu|ข้อ|विकल्प|选项|選項|选|選)\s*){0,2}"
     rf"\(?({_LETTER})(?![A-Za-z0-9\u00c0-\u024f'])\)?(?=[\s.,:;)*]|$|[^\x00-\x7f])(?!\s*[=<>])"
 )
+_COPULA = re.compile(r"(?<=[^\W\d_]|[\"*」』])\s?(?:です|である|입니다)\Z")
 _LEADING_MARKS = re.compile(r"\A(?:\n\s*[-–•·]\s+|[\s:*#_\"'>]|\\\"|,(?=\s)|\.{2,})*")
 _LETTERS = re.compile(r"\(?[A-J]\)?(?:\s*(?:,|&|,?\s*\band\b)\s*\(?[A-J]\)?(?![A-Za-z]))+")
 _TEXT_GROUP = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox|operatorname)\s*\{[^{}]*\}|\\begin\{\w+\}|\\end\{\w+\}")
@@ -157,6 +159,8 @@ def main_clause(sentence: str, language: Language) -> str:
     corrected = CORRECTION.search(sentence) if language is ENGLISH else None
     if corrected and corrected.start():
         sentence = sentence[corrected.end() :].lstrip(" ,:")
+    if (given := _GIVEN.search(sentence)) and re.search(r"\d", sentence[: given.start()]):
+        sentence = sentence[: given.start()]
     for cut in _BESIDE.finditer(sentence):
         before, behind = sentence[: cut.start()], sentence[cut.start() :]
         if before and "=" not in behind and (re.search(r"\d", before) or not re.search(r"\d", behind)):
@@ -194,6 +198,7 @@ def _behind_marker(sentence: str, wanted: str | None, language: Language, worked
     """Return what the sentence behind a marker states: alone, or within words."""
     answer, *reasons = re.split(r",?\s(?:because|since)\s", sentence)
     main = with_digits(main_clause(answer if reasons and re.search(r"\d", answer) else sentence, language))
+    main = _COPULA.sub("", main)
     if language.is_unsure(re.split(r"[,;]\s", main)[0]) or (wanted == "choice" and UNDECIDED.match(main)):
         return None
     if wanted != "words" and (letter := _LEADING_CHOICE.match(main)):

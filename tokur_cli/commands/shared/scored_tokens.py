@@ -47,7 +47,7 @@ def token_arrays(record: Record) -> Mapping[str, Any]:
     if tokens is not None:
         raise record.error(f'"tokur.tokens" is {json_type(tokens)}, not an object')
     if "scores" in record.tokur:
-        mend = "tokur select --records keeps them" if "select" in record.tokur else "score it without --no-tokens"
+        mend = "tokur select --records keeps them" if "selection" in record.tokur else "score it without --no-tokens"
         raise record.error(f'has no token arrays ("tokur.tokens"): {mend}')
     raise record.error("is not scored: run it through tokur score first")
 
