@@ -114,13 +114,7 @@ def score(
     prompts: Annotated[PromptOptions, _OF_MODEL],
     source: InputOptions,
     from_logprobs: Annotated[
-        bool,
-        typer.Option(
-            "--from-logprobs",
-            metavar="",
-            help="Score by the log-probabilities of a log, without a model.",
-            rich_help_panel="Input",
-        ),
+        bool, typer.Option("--from-logprobs", metavar="", help="By a log's log-probabilities.", rich_help_panel="Input")
     ] = False,
 ) -> None:
     """Score responses: how unsure is the model of each token? Adds total, aleatoric and epistemic uncertainty.
