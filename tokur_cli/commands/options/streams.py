@@ -98,7 +98,8 @@ def check_report(path: str | None, *other_kinds: str) -> None:
     with suppress(OSError):
         if os.path.isfile(path):
             with open(path, "rb") as file:
-                if b'"tokur":' in file.readline(MAX_LINE):
+                line = file.readline(MAX_LINE)
+                if line.startswith(b"{") and b'"tokur":' in line:
                     raise UsageError(f"{path}: holds records: move them away, or give another name")
 
 

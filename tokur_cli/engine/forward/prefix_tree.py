@@ -26,7 +26,7 @@ from tokur_cli.engine.forward.body import empty_cache
 
 MIN_PIECE = 256
 PIECES_IN_BUDGET = 8
-"""A long node is computed in pieces of a fraction of the budget. They end at the same places whatever follows, so that
+"""A long node is computed in pieces of a fraction of the budget, ``MIN_PIECE`` at least. They end at the same places whatever follows, so that
 another window of responses, which may go on otherwise, can go on from them."""
 
 Ids = npt.NDArray[np.int64]
@@ -106,7 +106,7 @@ class PrefixTree:
         Args:
             nodes: of the path, from a root on.
             identity: of a sequence at its end, as in ``divide``.
-            budget: positions in a batch; fewer go through the model at once.
+            budget: positions in a batch, a fraction of which goes through the model at once.
         """
         piece = max(MIN_PIECE, budget // PIECES_IN_BUDGET)
         cuts = [(*range((node.first // piece + 1) * piece, node.last, piece), node.last) for node in nodes]

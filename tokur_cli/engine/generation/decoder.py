@@ -105,7 +105,7 @@ class Decoder:
     stop: tuple[str, ...] = ()  # strings that end a response where they first appear
     step_ends: tuple[str, ...] = ()  # strings that end a step where they first appear in it
     step_tokens: int | None = None  # the longest step; None for any length
-    max_rows: int = 64  # responses generated at once; halved for good when memory does not suffice
+    max_rows: int = 64  # responses generated at once; half of those there are, from when memory does not suffice
     cache_bytes: int | None = None  # what is kept of the responses may take, at their longest; None for any amount
     progress: Callable[[int], None] = lambda tokens: None  # called with how many tokens a step has generated
     scorer: Scorer | None = None  # scores every token as it is generated; None for no scores

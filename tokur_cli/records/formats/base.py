@@ -67,7 +67,7 @@ def has(*names: str, but: Iterable[str] = ()) -> Callable[[Fields], bool]:
     """Return what recognises rows that have all of these fields, maybe within others, but none of some others."""
     return lambda fields: (
         all(name in fields or find_value(fields, name) is not None for name in names)
-        and all(fields.get(name) is None for name in but)
+        and all(find_value(fields, name) is None for name in but)
     )
 
 

@@ -183,7 +183,7 @@ def opencompass(record: Record) -> Record:
     return _answered(record, "prompt", asked, "prediction", record.fields["prediction"])
 
 
-@row_format(has("input", "output", but=["question", "messages", "prompt", "response"]))
+@row_format(has("input", "output", but=["question", "messages", "prompt", "response", "output.0"]))
 def input_output(record: Record) -> Record:
     """Read input and output (texts, or messages, which may stand in an object), as Langfuse exports them."""
     asked = find_value(record.fields, "input.messages") or record.fields["input"]
