@@ -26,8 +26,8 @@ from tokur_cli.engine.forward.body import empty_cache
 
 MIN_PIECE = 256
 PIECES_IN_BUDGET = 8
-"""A long node is computed in pieces of a fraction of the budget, ``MIN_PIECE`` at least. They end at the same places whatever follows, so that
-another window of responses, which may go on otherwise, can go on from them."""
+"""A long node is computed in pieces of a fraction of the budget, ``MIN_PIECE`` at least. They end at the same places
+whatever follows, so that another window of responses, which may go on otherwise, can go on from them."""
 
 Ids = npt.NDArray[np.int64]
 
