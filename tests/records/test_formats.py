@@ -75,6 +75,9 @@ def test_format_of_a_file_is_recognised_and_its_first_row_read(name):
         ({"custom_id": "a", "body": {}}, "tokur"),
         ({"object": "chat.completion", "choices": None}, "tokur"),
         ({"messages": ASKED, "response": {"text": "7"}}, None),  # a call that failed?
+        ({"question": "q", "response": None}, "tokur"),
+        ({"input": [1, 2], "output": [3]}, "tokur"),
+        ({"input": "q", "output": None}, "input-output"),
         ({"id": "q", "response": BODY}, None),  # without its request
         ({"question": "q", "input": "x", "output": "a"}, "tokur"),
         ({"model": "m", "message": {"content": "7"}}, "tokur"),  # of Ollama, without done

@@ -71,8 +71,8 @@ _SUPPOSED = re.compile(
     r"|(?:people|students|book|many|most|some) (?:say|think|believe)s?)\s+(?:that\s+)?(?:(?:the|my|our)\s+)?\Z"
 )
 _PLANNED = re.compile(r"(?im)(?:^|[.!?:]\s)\W*(?:to|in order to|before|let's|let me)\b(?:(?! that )[^.,!?:\n])*\Z")
-_RULED_OUT = re.compile(r"(?i)\b(?:rul(?:e|es|ed|ing) out|eliminat\w+|exclud\w+|discard\w*)\b")
-_NO_CHOICE = re.compile(r"(?i)(?:\d|\b(?:vitamin|hepatitis|type|group|point|block|class|part|figure|team))\s\Z")
+_RULED_OUT = re.compile(r"(?i)\b(?:rul(?:e|es|ing) out|(?:eliminat|exclud|discard)(?:e|es|ing|s)?)\b[^,]*\Z")
+_OF_A_NAME = re.compile(r"(?i)(?:\d|\b(?:vitamin|hepatitis))\s\Z")  # "vitamin C" and "3 A" choose no letter
 _CHOSEN = re.compile(  # what chooses the letter behind it
     r"(?i)(?<![A-Za-z])(?:answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|take)"
     r"\W*(?:(?:option|choice)\b)?\W*\Z"
@@ -85,7 +85,7 @@ _CALLED_CORRECT = re.compile(
 _CLAUSE = re.compile(r"(?i),?\s+(?=(?:but|so|therefore|hence)\b)|;\s")
 _VERDICT = "|".join(sorted(map(re.escape, [*YES, *NO]), key=len, reverse=True))
 _OPENING = re.compile(
-    rf"\A[\s*_#\"'>]*(?:(?:most likely|likely|probably|technically|an? \w+)\s)?(?P<word>{_VERDICT})(?=\s*[*_]*\s*"
+    rf"\A[\s*_#\"'>]*(?:(?:most likely|likely|probably|a (?:definite|clear))\s)?(?P<word>{_VERDICT})(?=\s*[*_]*\s*"
     r"(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this|that|we|you|i)\b)",
     re.IGNORECASE,
 )
@@ -114,8 +114,7 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None, names: It
 
 def _known_as(said: str, known: frozenset[str]) -> str | None:
     """Return what is said, without what marks it up, where it is a name that is known."""
-    may_be = known and len(said) <= _LONGEST_NAME
-    is_known = may_be and not known.isdisjoint((name_of(said), canonical(said).text))
+    is_known = known and len(said) <= _LONGEST_NAME and not known.isdisjoint((name_of(said), canonical(said).text))
     return said.lstrip("#*_>: \n").rstrip("*_. \n") if is_known else None
 
 
@@ -240,7 +239,7 @@ def _after_marker(text: str, wanted: AnswerType | None, known: frozenset[str] = 
     for marker, language in reversed(markers(text)):
         start, end = marker.span()
         leads = marker[0].rstrip(" ")[-1] in ":\n"  # "To find the answer, let's see what is known." does not
-        is_planned = not leads and language is ENGLISH and _PLANNED.search(text, max(0, start - 80), start)
+        is_planned = not leads and "," in marker[0] and _PLANNED.search(text, max(0, start - 80), start)
         if is_planned or not text[end : end + 40].strip() or _SUPPOSED.search(text, max(0, start - 40), start):
             continue
         if wanted == "verdict" and (verdict := _opening_verdict(text[end:])):
@@ -287,13 +286,14 @@ def _chosen_letter(text: str) -> str | None:
     for sentence in reversed(said):
         language = language_of(sentence)
         for clause in reversed(_CLAUSE.split(sentences.main_clause(sentence, language))):
-            if language.is_unsure(clause) or _RULED_OUT.search(clause):
+            if language.is_unsure(clause):
                 continue
             chosen: set[str] = set()
             for letter in sentences.LETTER_OF_CHOICE.finditer(clause):
-                name = letter[1] or letter[2]
-                if letter[1] or not _NO_CHOICE.search(clause, 0, letter.start()):
-                    named.add(name)
+                name, place = letter[1] or letter[2], letter.start()
+                if _RULED_OUT.search(clause, 0, place) or (letter[2] and _OF_A_NAME.search(clause, 0, place)):
+                    continue
+                named.add(name)
                 is_chosen = _CHOSEN.search(clause[: letter.start()]) or _CALLED_CORRECT.match(clause, letter.end())
                 if is_chosen and not sentences.UNDECIDED.match(clause, letter.start()):
                     chosen.add(name)

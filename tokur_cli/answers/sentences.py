@@ -43,6 +43,7 @@ _BESIDE = re.compile(  # where the reason for an answer begins, or what it is to
     r"|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
 )
 _GIVEN = re.compile(r"(?i),?\s(?:which occurs )?(?:when|where|at|since|because)\s\$?[a-z](?:_\w+)?\s*=[^=,;]*\Z")
+_VALUED = re.compile(r"(?i)(?:\A|\b(?:max|min|value)\w*\b[^.,;]*\b(?:is|of)\s)[\s$*]*[-−]?[$€£]?\d[\d.,]*[\s$*]*\Z")
 _RESULT = re.compile(  # gives the result of what stands before it
     r"(?i)\b(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely"
     r"|(?:is )?equal to|gives us|(?<!after )(?<!by )giving(?: (?:us|him|her|them|it))?"
@@ -159,7 +160,7 @@ def main_clause(sentence: str, language: Language) -> str:
     corrected = CORRECTION.search(sentence) if language is ENGLISH else None
     if corrected and corrected.start():
         sentence = sentence[corrected.end() :].lstrip(" ,:")
-    if (given := _GIVEN.search(sentence)) and re.search(r"\d", sentence[: given.start()]):
+    if (given := _GIVEN.search(sentence)) and _VALUED.search(sentence[: given.start()]):
         sentence = sentence[: given.start()]
     for cut in _BESIDE.finditer(sentence):
         before, behind = sentence[: cut.start()], sentence[cut.start() :]

@@ -67,9 +67,7 @@ def with_fields(record: Record, **fields: Any) -> Record:
 
 def with_answer(record: Record) -> Record:
     """Return a record of chat turns with the response that they end with; beside another one, that turn is left out."""
-    if not isinstance(record.get("messages"), list):
-        return record
-    turns, answer = split_messages(record)
+    turns, answer = split_messages(record) if isinstance(record.get("messages"), list) else ([], None)
     if record.get("response") is None:
         return record if answer is None else with_fields(record, response=answer)
     is_other = answer is None and turns != [] and turns[-1]["role"] == "assistant"

@@ -22,7 +22,6 @@ from tokur_cli.records.streams import BOM, MAX_LINE, STDIN, display_name, elemen
 AUTO = "auto"
 # An array, or an object of rows by their numbers, as OpenCompass writes; objects of several lines
 _ROWS = re.compile(rb'\s*(\[\s*(\{|\Z|\]\s*\Z)|\{\s*"\d+"\s*:\s*\{)')
-_LOOKED_AT = 100  # rows that are looked at for one that tells the format
 _OBJECTS = re.compile(rb'\s*\{\s*\n\s*"')
 
 
@@ -126,7 +125,7 @@ def _adapted(rows: Items, source: str, form: Format | None, mapping: FieldMappin
         return
     first: list[Record | RecordError] = [row]
     form = form or recognise(row.fields)
-    for row in islice(rows, 0 if form else _LOOKED_AT):
+    for row in islice(rows, 0 if form else 100):
         first.append(row)
         if isinstance(row, Record) and (form := recognise(row.fields)):
             break

@@ -17,8 +17,8 @@ FORMATS = {form.name: form for form in (rows.tokur, COMPLETIONS, LM_EVAL, inspec
 
 def recognise(fields: Fields) -> Format | None:
     """Return the format of rows with these fields: tokur's own if no other fits; None where a call may have failed."""
-    own = rows.tokur if isinstance(fields.get("response", ""), str) else None
-    return next((form for form in FORMATS.values() if form.recognises(fields)), own)
+    is_call = isinstance(said := fields.get("response"), dict) or (said is None and "request" in fields)
+    return next((form for form in FORMATS.values() if form.recognises(fields)), None if is_call else rows.tokur)
 
 
 def verdicts_of(fields: Fields) -> dict[str, Any] | None:

@@ -67,7 +67,7 @@ def has(*names: str, but: Iterable[str] = ()) -> Callable[[Fields], bool]:
     """Return what recognises rows that have all of these fields, maybe within others, but none of some others."""
     return lambda fields: (
         all(name in fields or find_value(fields, name) is not None for name in names)
-        and all(find_value(fields, name) is None for name in but)
+        and all(fields.get(name) is None for name in but)
     )
 
 
@@ -136,16 +136,13 @@ def digest(*values: Any) -> bytes:
 def _split(row: Record, named: str | None) -> list[Record]:
     """Return a row for each response to its question, numbered from 0; the row itself where it holds no list of them.
 
-    What other lists of the same length say of the responses goes with each: verdicts, log-probabilities. ``named`` is
-    the path of the list that ``--response-field`` names.
+    Other lists of that length, of verdicts and such, go with each; ``named`` is the path of a list that the user names.
     """
     path, items = (named, find_value(row.fields, named, list) or []) if named else _samples(row)
     lists = {name: each for name, each in row.fields.items() if isinstance(each, list) and len(each) == len(items)}
     same = [name for name, each in lists.items() if name in _PARALLEL or all(isinstance(one, bool) for one in each)]
     rows = []
-    for number, item in enumerate(items):
-        if item is None:
-            continue
+    for number, item in [(number, item) for number, item in enumerate(items) if item is not None]:
         parts = item if isinstance(item, dict) else {}
         own = {name: row.fields[name][number] for name in same} | ({path: [item]} if path in row.fields else {})
         own |= {name: parts[name] for name in _PARALLEL if name in parts}

@@ -183,7 +183,12 @@ def opencompass(record: Record) -> Record:
     return _answered(record, "prompt", asked, "prediction", record.fields["prediction"])
 
 
-@row_format(has("input", "output", but=["question", "messages", "prompt", "response", "output.0"]))
+def _is_input_output(fields: Fields) -> bool:
+    both = isinstance(fields.get("input"), (str, list, dict)) and not isinstance(fields.get("output", 0), (list, int))
+    return both and has(but=["question", "messages", "prompt", "response"])(fields)
+
+
+@row_format(_is_input_output)
 def input_output(record: Record) -> Record:
     """Read input and output (texts, or messages, which may stand in an object), as Langfuse exports them."""
     asked = find_value(record.fields, "input.messages") or record.fields["input"]
