@@ -125,7 +125,7 @@ def test_a_response_so_far_is_judged_over_all_its_tokens_the_least_sure_or_its_l
 
 LENGTH = 100_000
 SECONDS = 3.0
-"""What took the square of the length took 18 s and more; in proportion to it, some tenths, and 1.2 on a busy machine."""
+"""What took the square of the length took 18 s and more; in proportion to it, tenths, and 1.2 on a busy machine."""
 TEXTS = ["\n", " ", "a.", ". ", "!\n", ".)", "。", "1. ", "(1) ", "## ", "Step 1", "\n a", "`", "```\n", "e.g. "]
 
 
