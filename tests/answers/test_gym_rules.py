@@ -44,7 +44,7 @@ def test_quality_of_waits_for_leave_to_run_code(tmp_path):
     row = row_of("n_queens")
     mark = tmp_path / "was-here"
     attack = f"open({str(mark)!r}, 'w')"
-    with pytest.raises(RecordError, match="rule of n_queens may run the answer: --unsafe"):
+    with pytest.raises(RecordError, match="rule of n_queens may run the answer: give --unsafe"):
         quality_of(row, attack)
     assert not mark.exists()
     quality_of(row, attack, may_run_code=True)

@@ -52,7 +52,7 @@ def quality_of(record: Record, answer: str | None, *, may_run_code: bool = False
     if task in _CHANGED_BY_JSON:
         raise record.error(f'the rule of {task} does not fit its rows once they are JSON: give it a label "correct"')
     if task in EVALUATING and not may_run_code:
-        raise record.error(f"the rule of {task} may run the answer: --unsafe-code-execution allows it, or give a label")
+        raise record.error(f'the rule of {task} may run the answer: give --unsafe-code-execution, or a label "correct"')
     rule = _rule(task)
     if rule is None:
         raise record.error(f'Reasoning Gym has no task {task}: give it a label "correct"')
