@@ -55,9 +55,9 @@ class Outcome(str, Enum):
     __str__ = str.__str__
 
     @classmethod
-    def of(cls, correct: bool) -> Outcome:
-        """Return the outcome of a response that is correct, or is not."""
-        return cls.CORRECT if correct else cls.INCORRECT
+    def of(cls, label: float | None) -> Outcome:
+        """Return the outcome that a label tells, 1 or true for correct, 0 or false for incorrect; None for null."""
+        return {None: cls.NULL_LABEL, 0.0: cls.INCORRECT, 1.0: cls.CORRECT}.get(label, cls.QUALITY)
 
     @property
     def correct(self) -> bool | None:

@@ -110,9 +110,8 @@ class LabelRule:
         labelled = Labelled(record, answer=None if answer is None else answer.text)
         if brought is not None:
             value, field = brought
-            is_quality = field == "quality" or value not in (0.0, 1.0)
-            outcome = Outcome.NULL_LABEL if value is None else Outcome.QUALITY if is_quality else Outcome.of(value == 1)
-            labelled.settle(outcome, field, value)
+            is_quality = field == "quality" and value is not None
+            labelled.settle(Outcome.QUALITY if is_quality else Outcome.of(value), field, value)
         elif is_code(record):
             labelled.outcome, labelled.awaits = Outcome.CODE_NOT_RUN, "tests"
         elif task_of(record) is not None:

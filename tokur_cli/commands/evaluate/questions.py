@@ -76,7 +76,7 @@ def _outcome(right: float, *, has_answer: bool) -> str:
         return Outcome.NO_REFERENCE
     if not has_answer and right == 0.0:
         return Outcome.NO_ANSWER
-    return {1.0: Outcome.CORRECT, 0.0: Outcome.INCORRECT}.get(right, Outcome.QUALITY)
+    return Outcome.of(right)
 
 
 def group_by_difficulty(runs: Sequence[Columns], count: int, telling: Sequence[Columns] | None) -> None:

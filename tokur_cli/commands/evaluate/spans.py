@@ -20,8 +20,6 @@ CLAIMS = "claims"
 BASELINES: dict[str, Orientation] = {"length": "uncertainty", "position": "uncertainty", "chance": "uncertainty"}
 """What needs no model: how many tokens the span has, how many stand before it, and nothing."""
 
-_OUTCOMES = {True: Outcome.CORRECT, False: Outcome.INCORRECT, None: Outcome.NULL_LABEL}
-
 
 def quantity_of(score: str) -> str:
     """Return what a score of a span is computed of: ``eu`` for ``eu_mean``."""
@@ -65,7 +63,7 @@ def span_rows(record: Record, path: str) -> list[tuple[Labelled, dict[str, float
             for how, aggregate in aggregates(of_span, QUANTITIES[name].orientation).items():
                 scores[f"{name}_{how}"] = aggregate
         label = math.nan if correct is None else float(correct)
-        rows.append((Labelled(record, label, _OUTCOMES[correct]), scores))
+        rows.append((Labelled(record, label, Outcome.of(correct)), scores))
     return rows
 
 
