@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokur_cli.records.errors import UsageError
-from tokur_cli.records.quantity import Orientation, Quantity
+from tokur_cli.records.quantity import Orientation
 from tokur_cli.scores.quantities import OF_DRAWS, ON_DEMAND, QUANTITIES
 from tokur_cli.scores.sets import Array, degree, eccentricity, eigen_score, semantic_entropy, sentence_sar
 
@@ -96,14 +96,10 @@ class Score:
         return next(beyond, "M passes" if OF_DRAWS & set(self.needs) else "nothing")
 
     @property
-    def quantity(self) -> Quantity | None:
-        """The quantity of single tokens that it is made of; None where it is made of something else or of several."""
-        return QUANTITIES.get(self.needs[0]) if len(self.needs) == 1 and self.name != LENGTH else None
-
-    @property
     def representative(self) -> str:
         """The score that speaks for it: of those made of one quantity that by which tokens are compared; or itself."""
-        if (quantity := self.quantity) is None:
+        quantity = QUANTITIES.get(self.needs[0]) if len(self.needs) == 1 and self.name != LENGTH else None
+        if quantity is None:
             return self.name
         return (quantity.sum if quantity.aggregate == "sum" else quantity.mean) or self.name
 

@@ -17,7 +17,7 @@ SAR_TEMPERATURE = 0.001
 EIGEN_REGULARISATION = 1e-3
 EIGENVALUE_THRESHOLD = 0.9
 ROUNDING = 1e-9
-"""How far a value may be off its range; an eigenvalue this close to the threshold counts as equal to it."""
+"""An eigenvalue this close to the threshold counts as equal to it."""
 
 
 def cluster_by_entailment(entails: npt.NDArray[np.bool_]) -> list[int]:
