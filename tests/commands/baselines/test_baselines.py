@@ -1,6 +1,7 @@
 """Scores that ask the model, through the command line."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tests.engine.baselines.tiny_encoders import tiny_encoder_folder
 from tests.helpers import parsed, records, turn_of, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.commands.baselines.comparison import judge as judge_of
+from tokur_cli.commands.baselines.comparison import yes_no_question
 from tokur_cli.commands.baselines.features import TextSet
 from tokur_cli.commands.baselines.questions import P_TRUE, question_of
 from tokur_cli.commands.options.model import PromptOptions
@@ -18,6 +20,7 @@ from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.engine.baselines.encoders import load_entailment
+from tokur_cli.engine.baselines.yes_no import YES_OR_NO
 from tokur_cli.engine.forward.probe import probe_model
 from tokur_cli.engine.model.find import Source
 from tokur_cli.engine.model.load import LanguageModel
@@ -83,7 +86,8 @@ def judge():
     end_ids = (tokenizer.eos_token_id,)
     where = ModelRequest("tiny"), Source("tiny", "tiny"), None
     model = LanguageModel(*where, tiny.config, (), tokenizer, "float32", end_ids, tiny, probe, tiny.device)
-    return judge_of(Session(model, PromptForm(PromptOptions()), Progress("score"), batch_tokens=1000))
+    session = Session(model, PromptForm(PromptOptions()), Progress("score"), batch_tokens=1000)
+    return partial(judge_of, yes_no_question(session, YES_OR_NO), session.tokenizer)
 
 
 def test_entailment_the_judge_finds_what_plain_questions_to_the_model_find(judge):

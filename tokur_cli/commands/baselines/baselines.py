@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tokur_cli.commands.baselines.attempts import Attempts
-from tokur_cli.commands.baselines.comparison import SetComparison, yes_no_question
+from tokur_cli.commands.baselines.comparison import SetComparison, YesNo, yes_no_question
 from tokur_cli.commands.baselines.features import Features, ScoredResponse, are_of_sets, over_samples
 from tokur_cli.commands.baselines.questions import P_TRUE, asked_ids, question_about
 from tokur_cli.commands.baselines.samples import by_question, text_set
@@ -37,17 +38,17 @@ class Baselines:
         self.gatherers: list[Gather] = []
         self._over_samples = over_samples(needs, options)
         if "p_true" in needs:
-            self.gatherers.append(_p_true(session))
+            self.gatherers.append(partial(_p_true, yes_no_question(session, TRUE_OR_FALSE), session.tokenizer))
         if inside := set(needs) & set(INSIDE):
             view = LayerView(session.model.model, options.llm_check_layer, session.batch_tokens)
-            self.gatherers.append(_llm_check(view, inside, session.model.context_length))
+            self.gatherers.append(partial(_llm_check, view, inside, session.model.context_length))
             if inside != {"top_entropy"}:
                 self.settings["llm_check_layer"] = view.layer
         if are_of_sets(needs):
             comparison = SetComparison(needs, session, options)
             self.settings |= {"over": options.over, **comparison.settings}
             if self._over_samples:
-                self.gatherers.append(_sample_sets(comparison, session.tokenizer))
+                self.gatherers.append(partial(_sample_sets, comparison, session.tokenizer))
             else:
                 likelihoods = not {"set_log_likelihoods", "set_mean_log_likelihoods"}.isdisjoint(needs)
                 attempts = Attempts(session, options, likelihoods)
@@ -78,41 +79,32 @@ class Baselines:
         return [dataclasses.replace(one, features=each) for one, each in zip(responses, features, strict=True)]
 
 
-def _p_true(session: Session) -> Gather:
-    """Return what asks the model whether its response is true (Kadavath et al. 2022): ``p_true``, a scalar."""
-    yes_no = yes_no_question(session, TRUE_OR_FALSE)
-
-    def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features]:
-        questions = [question_about(each.record, P_TRUE, session.tokenizer) for each in responses]
-        answers = yes_no([asked_ids("p_true", question, session.tokenizer) for question in questions])
-        return [{"p_true": np.float64(answer)} for answer in answers]
-
-    return gather
+def _p_true(yes_no: YesNo, tokenizer: ResponseTokenizer, responses: Sequence[ScoredResponse]) -> Sequence[Features]:
+    """Ask the model whether its responses are true (Kadavath et al. 2022): ``p_true``, a scalar."""
+    questions = [question_about(each.record, P_TRUE, tokenizer) for each in responses]
+    answers = yes_no([asked_ids("p_true", question, tokenizer) for question in questions])
+    return [{"p_true": np.float64(answer)} for answer in answers]
 
 
-def _llm_check(view: LayerView, wanted: Collection[str], context_length: int | None) -> Gather:
-    """Return what gives LLM-Check's view of responses from the inside (Sriramanan et al. 2024)."""
-
-    def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features]:
-        tokens = [response.located.tokens for response in responses]
-        # The scoring needs no place for the last token, which predicts nothing that is asked for
-        if context_length is not None and max(each.length for each in tokens) + 1 > context_length:
-            raise TokurError("llm_check: the model's context has no room for the response's last token")
-        return view.features(tokens, wanted)
-
-    return gather
+def _llm_check(
+    view: LayerView, wanted: Collection[str], context_length: int | None, responses: Sequence[ScoredResponse]
+) -> Sequence[Features]:
+    """Return LLM-Check's view of responses from the inside (Sriramanan et al. 2024)."""
+    tokens = [response.located.tokens for response in responses]
+    # The scoring needs no place for the last token, which predicts nothing that is asked for
+    if context_length is not None and max(each.length for each in tokens) + 1 > context_length:
+        raise TokurError("llm_check: the model's context has no room for the response's last token")
+    return view.features(tokens, wanted)
 
 
-def _sample_sets(comparison: SetComparison, tokenizer: ResponseTokenizer) -> Gather:
-    """Return what compares the samples of a question, and tells as ``set_place`` () which of them a response is."""
-
-    def gather(responses: Sequence[ScoredResponse]) -> Sequence[Features]:
-        questions = by_question(responses)
-        found = comparison.compare([text_set(samples, tokenizer) for samples in questions])
-        return [
-            {**features, "set_place": np.intp(place)}
-            for samples, features in zip(questions, found, strict=True)
-            for place in range(len(samples))
-        ]
-
-    return gather
+def _sample_sets(
+    comparison: SetComparison, tokenizer: ResponseTokenizer, responses: Sequence[ScoredResponse]
+) -> Sequence[Features]:
+    """Compare the samples of each question, and tell as ``set_place`` () which of them a response is."""
+    questions = by_question(responses)
+    found = comparison.compare([text_set(samples, tokenizer) for samples in questions])
+    return [
+        {**features, "set_place": np.intp(place)}
+        for samples, features in zip(questions, found, strict=True)
+        for place in range(len(samples))
+    ]

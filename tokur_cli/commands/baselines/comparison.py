@@ -19,35 +19,32 @@ from tokur_cli.engine.baselines.layers import LayerView, TextPasses
 from tokur_cli.engine.baselines.yes_no import YES_OR_NO, ask, find_verbalizers
 from tokur_cli.engine.model.cached import DEFAULT_SIMILARITY_MODEL
 from tokur_cli.engine.scoring.scorer import TokenizedResponse
+from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 from tokur_cli.scores.sets import cluster_by_entailment, jaccard_similarity
 
 Entails: TypeAlias = npt.NDArray[np.bool_]  # (K, K): whether text i entails text j
 Similarity: TypeAlias = npt.NDArray[np.float64]  # (K, K): how alike texts i and j are, from 0 to 1
+YesNo: TypeAlias = Callable[[Sequence[list[int]]], list[float]]  # from prompts to the probability of yes after each
 
 
-def judge(session: Session) -> Callable[[Sequence[TextSet]], list[Entails]]:
-    """Return what asks the language model itself whether a text entails another: more likely yes than no.
+def judge(yes_no: YesNo, tokenizer: ResponseTokenizer, sets: Sequence[TextSet]) -> list[Entails]:
+    """Ask the language model itself whether a text of a set entails another: more likely yes than no.
 
     The same text is not asked about.
     """
-    yes_no = yes_no_question(session, YES_OR_NO)
-
-    def entails(sets: Sequence[TextSet]) -> list[Entails]:
-        asked = [(one.question, *pair) for one in sets for pair in itertools.permutations(dict.fromkeys(one.texts), 2)]
-        pairs = list(dict.fromkeys(asked))
-        forms = [JUDGE.format(question=question, first=first, second=second) for question, first, second in pairs]
-        answers = yes_no([asked_ids("judge", form, session.tokenizer) for form in forms])
-        said = {pair: answer > 0.5 for pair, answer in zip(pairs, answers, strict=True)}
-        return [
-            np.array([[said.get((one.question, first, second), True) for second in one.texts] for first in one.texts])
-            for one in sets
-        ]
-
-    return entails
+    asked = [(one.question, *pair) for one in sets for pair in itertools.permutations(dict.fromkeys(one.texts), 2)]
+    pairs = list(dict.fromkeys(asked))
+    forms = [JUDGE.format(question=question, first=first, second=second) for question, first, second in pairs]
+    answers = yes_no([asked_ids("judge", form, tokenizer) for form in forms])
+    said = {pair: answer > 0.5 for pair, answer in zip(pairs, answers, strict=True)}
+    return [
+        np.array([[said.get((one.question, first, second), True) for second in one.texts] for first in one.texts])
+        for one in sets
+    ]
 
 
-def yes_no_question(session: Session, forms: Sequence[tuple[str, str]]) -> Callable[[Sequence[list[int]]], list[float]]:
+def yes_no_question(session: Session, forms: Sequence[tuple[str, str]]) -> YesNo:
     """Return what asks a session's model for one of two answers after each prompt, see ``ask``."""
     passes = TextPasses(session.model.model, session.batch_tokens)
     return partial(ask, passes, find_verbalizers(session.model.tokenizer, forms))
@@ -94,7 +91,7 @@ class SetComparison:
 
     def _entailment(self) -> Callable[[Sequence[TextSet]], list[Entails]]:
         if self._options.entailment == "judge":
-            return judge(self._session)
+            return partial(judge, yes_no_question(self._session, YES_OR_NO), self._session.tokenizer)
         relations = self._relations
         return lambda sets: [relations(one).argmax(-1) == 0 for one in sets]
 
