@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.labelled import Labeller
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.posterior.folder import keep_posterior
-from tokur_cli.engine.posterior.posterior import Posterior, size_of
+from tokur_cli.engine.posterior.posterior import size_of
 from tokur_cli.engine.posterior.settings import PAPER
 from tokur_cli.engine.posterior.strength import SWEEPS, largest_sigma
 from tokur_cli.engine.scoring.quantities import COMPARISONS
@@ -59,9 +59,23 @@ class PosteriorMaker:
             raise TokurError("the input has no response to try strengths on")
 
     def look(self) -> None:
-        """Write a record for each matrix."""
-        for fields in describe_matrices(self.draws.posterior):
-            self._write(fields)
+        """Write a record for each perturbed matrix: its shape, top singular values, and how large ΔW is beside it."""
+        posterior = self.draws.posterior
+        for matrix in posterior.matrices:
+            singular_values, norm = size_of(matrix)
+            entries = matrix.size[1] * posterior.rank
+            # The mean Euclidean norm of as many N(0, 1) numbers: √2 Γ((n + 1)/2) / Γ(n/2)
+            of_noise = math.sqrt(2) * math.exp(math.lgamma((entries + 1) / 2) - math.lgamma(entries / 2))
+            expected = posterior.sigma * of_noise
+            fields = {
+                "matrix": matrix.name,
+                "shape": [*matrix.size],
+                "singular_values": singular_values,
+                "norm": norm,
+                "perturbation_norm": expected,
+                "relative_size": expected / norm if norm else math.inf,
+            }
+            self.writer.write(encode_value(fields))
 
     def sweep(self, strengths: Sequence[float]) -> None:
         """Write a record for each strength."""
@@ -122,14 +136,11 @@ class PosteriorMaker:
             "sampling": self.sampling,
             "seed": self.draws.posterior.seed,
         }
-        self._write(fields)
+        self.writer.write(encode_value(fields))
         return fields
 
     def _draws_of(self, sigma: float) -> Draws:
         return Draws(replace(self.draws.posterior, sigma=sigma), self.draws.num_draws)
-
-    def _write(self, fields: dict[str, Any]) -> None:
-        self.writer.write(encode_value(fields))
 
 
 def _auroc(results: list[Quantities], labels: list[float]) -> dict[str, float | None] | None:
@@ -142,21 +153,3 @@ def _auroc(results: list[Quantities], labels: list[float]) -> dict[str, float | 
         sums = np.array([result[name].sum(dtype=np.float64) for result in results])[known]
         found[name] = auroc(-sums, correct[known]) if np.isfinite(sums).all() else None
     return found
-
-
-def describe_matrices(posterior: Posterior) -> Iterator[dict[str, Any]]:
-    """Yield a record for each perturbed matrix: its shape, top singular values, and how large ΔW is beside it."""
-    for matrix in posterior.matrices:
-        singular_values, norm = size_of(matrix)
-        entries = matrix.size[1] * posterior.rank
-        # The mean Euclidean norm of as many N(0, 1) numbers: √2 Γ((n + 1)/2) / Γ(n/2)
-        of_noise = math.sqrt(2) * math.exp(math.lgamma((entries + 1) / 2) - math.lgamma(entries / 2))
-        expected = posterior.sigma * of_noise
-        yield {
-            "matrix": matrix.name,
-            "shape": [*matrix.size],
-            "singular_values": singular_values,
-            "norm": norm,
-            "perturbation_norm": expected,
-            "relative_size": expected / norm if norm else math.inf,
-        }
