@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
@@ -52,16 +51,14 @@ def asked_ids(what: str, text: str, tokenizer: ResponseTokenizer) -> list[int]:
 
 
 def question_of(record: Record, tokenizer: ResponseTokenizer) -> str:
-    """Return what a response answers, as text: the question itself rather than a prompt that was made from it."""
-    if turns := record.turns:
-        return _conversation(turns)
-    prompt = record.prompt
-    assert prompt.token_ids is not None  # without any of the above there is nothing else, or an error was raised
-    return tokenizer.decode(prompt.token_ids).strip()
+    """Return what a response answers, as text: the question itself rather than a prompt that was made from it.
 
-
-def _conversation(turns: Sequence[dict[str, Any]]) -> str:
-    """Return a single user's turn as it is, several with who speaks; system turns tell how to answer, not what."""
+    A single user's turn is given as it is, several with who speaks; system turns tell how to answer, not what.
+    """
+    if not (turns := record.turns):
+        prompt = record.prompt
+        assert prompt.token_ids is not None  # without turns there is nothing else, or an error was raised
+        return tokenizer.decode(prompt.token_ids).strip()
     spoken = [turn for turn in turns if turn["role"] != "system"]
     if len(spoken) == 1:
         return str(spoken[0]["content"])
