@@ -26,11 +26,6 @@ def samples_of(run: Columns) -> list[Indices]:
     return np.split(order, np.flatnonzero(np.diff(question[order])) + 1)
 
 
-def classes_of(run: Columns, places: Indices, equivalence: Equivalence) -> list[str | None]:
-    """Return the class of each sample's answer among those of its question, None for no answer."""
-    return answer_classes([run.answer[place] for place in places], equivalence)
-
-
 def by_question(runs: Sequence[Columns]) -> list[Columns]:
     """Return the questions of each run.
 
@@ -48,7 +43,8 @@ def _of_run(run: Columns, equivalence: Equivalence) -> Columns:
     label, length = np.array(run.label), np.array(run.length)
     scores = {name: np.array(values) for name, values in run.scores.items()}
     for places in samples_of(run):
-        choice = choose([None] * len(places), classes_of(run, places, equivalence), Rule("maj"))
+        classes = answer_classes([run.answer[place] for place in places], equivalence)
+        choice = choose([None] * len(places), classes, Rule("maj"))
         assert choice is not None
         right = math.nan if np.isnan(label[places]).any() else float(label[places[choice.chosen]])
         made.label.append(right)

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tokur_cli.answers.classes import answer_classes
 from tokur_cli.answers.equivalence import Equivalence
 from tokur_cli.commands.evaluate.choice import baselines
-from tokur_cli.commands.evaluate.questions import classes_of, samples_of
+from tokur_cli.commands.evaluate.questions import samples_of
 from tokur_cli.commands.evaluate.reading import Columns, group_names
 from tokur_cli.commands.options.evaluate import EvaluationOptions
 from tokur_cli.metrics.adaptive_consistency import stopping
@@ -97,7 +98,7 @@ def _votes(
                 raise TokurError(f"--scaling: in {run.name} every question has a response without a label")
             samples, classes = samples_of(run), np.empty(len(label), dtype=object)
             for places in samples:
-                classes[places] = classes_of(run, places, equivalence)
+                classes[places] = answer_classes([run.answer[place] for place in places], equivalence)
             answers, length, most = classes.tolist(), np.array(run.length), max(options.sizes)
             curves.add(samples, answers, label, {name: run.confidence(name) for name in names})
             how = {"repeats": options.repeats, "resamples": options.bootstrap, "seed": options.seed}

@@ -12,7 +12,6 @@ from typer import Option
 
 from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, Writes
 from tokur_cli.records.errors import UsageError
-from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import MAX_LINE, STDIN
 
@@ -65,11 +64,6 @@ class InputOptions:
         """The format's name, and the filter of lm-eval whose rows are read; None for the first of each response."""
         name, _, filter = self.format.partition(":")
         return (name, filter) if name == "lm-eval" and filter else (self.format, None)
-
-    @property
-    def mapping(self) -> FieldMapping:
-        """The fields that the user named."""
-        return FieldMapping(self.question_field, self.response_field, self.reference_field, self.id_field)
 
 
 @dataclass(frozen=True)

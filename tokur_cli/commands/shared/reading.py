@@ -13,6 +13,7 @@ from tokur_cli.commands.shared.errors import say
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.formats import FORMATS, recognise
 from tokur_cli.records.formats.base import has
+from tokur_cli.records.mapping import FieldMapping
 from tokur_cli.records.prompt import other_fields
 from tokur_cli.records.reader import read_records, read_rows_of
 from tokur_cli.records.record import LABELS, Record
@@ -36,7 +37,7 @@ def read_input(command: str, source: InputOptions, *, is_labelled: bool = False)
     items = read_records(
         source.path,
         format=form,
-        mapping=source.mapping,
+        mapping=FieldMapping(source.question_field, source.response_field, source.reference_field, source.id_field),
         requests=source.requests,
         filter=filter,
         whole=command == "generate",
