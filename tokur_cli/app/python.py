@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from typer.main import get_command
+from typer.main import get_group
 
 from tokur_cli.app import app, usage_message
 from tokur_cli.app.groups import SET
@@ -153,10 +153,9 @@ class Tokur:
 
 
 @cache
-def _commands() -> dict[str, Any]:
+def _commands() -> Mapping[str, Any]:
     """Return the commands by their names, as click has them."""
-    commands: dict[str, Any] = vars(get_command(app))["commands"]
-    return commands
+    return get_group(app).commands
 
 
 def filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
