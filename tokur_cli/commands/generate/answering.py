@@ -27,16 +27,16 @@ class Answering:
         self.session = session
         self.settings: dict[str, Any] = {**session.description.identity, "version": __version__}
         self._scorer: RecordScorer | None = None
-        is_vllm = decoding.engine.backend == "vllm"
         share = 1 / (1 + score)  # an engine of vLLM's either generates or gives hidden states
         # A model that cannot generate is refused first
+        is_vllm = decoding.engine.backend == "vllm"
         decoder = session.vllm_decoder(decoding, share) if is_vllm else session.decoder(decoding)
         guidance = decoding.guidance
         guide = GuideScore(str(guidance.guide), guidance.guide_over) if guidance else None
         if score or guide:
             wanted = scoring if score else replace(scoring, scores="ll")
             guided_by = {guide.quantity.name} if guide else set()
-            self._scorer = RecordScorer(session, wanted, guided_by=guided_by, share=share if is_vllm else 1.0)
+            self._scorer = RecordScorer(session, wanted, guided_by=guided_by, share=share)
         if self._scorer and score:  # prompts are made here, and responses come to be scored with their ids
             self.settings = {name: value for name, value in self._scorer.settings.items() if name != "prompts"}
         self._decoder: Decoder | VllmDecoder | ParticleFilter | UntilSettled = decoder

@@ -136,7 +136,7 @@ class Session:
             progress=self.progress.generated,
         )
 
-    def vllm_decoder(self, options: DecodingOptions, share: float = 1.0) -> VllmDecoder:
+    def vllm_decoder(self, options: DecodingOptions, share: float) -> VllmDecoder:
         """Return what generates with stock vLLM, which loads the weights itself, with a share of its memory."""
         return VllmDecoder(
             self.description,
@@ -149,7 +149,7 @@ class Session:
             tell=self.progress.note,
         )
 
-    def token_scorer(self, options: BackendOptions, draws: Draws | None, share: float = 1.0, **more: Any) -> Scorer:
+    def token_scorer(self, options: BackendOptions, draws: Draws | None, share: float, **more: Any) -> Scorer:
         """Return what scores tokenized responses, see ``Scorer`` for what ``more`` may be.
 
         Args:
