@@ -1,4 +1,4 @@
-"""``tokur evaluate``: ``reading`` makes columns of labelled records, ``report`` results of these, and tables and plots.
+"""``tokur evaluate``: ``reading`` makes columns of labelled records, ``results`` evaluates them for tables and plots.
 
 ``certify`` finds a threshold with a guarantee, ``fitting`` a calibration.
 """

@@ -52,8 +52,3 @@ class LabelOptions:
             from tokur_cli.answers.grading import check_pattern  # with all that reads answers
 
             check_pattern(self.answer)
-
-    @property
-    def runs_code(self) -> bool:
-        """Whether code in responses may be run."""
-        return self.allow_code_execution or self.unsafe_code_execution

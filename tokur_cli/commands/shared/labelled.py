@@ -64,7 +64,8 @@ class Labeller(ExitStack):
             labelled = self._rule.label(item, answers=self._answers)
         except RecordError as error:
             return error
-        if labelled.awaits == "tests" and not self._options.runs_code:
+        runs_code = self._options.allow_code_execution or self._options.unsafe_code_execution
+        if labelled.awaits == "tests" and not runs_code:
             labelled.awaits = None
         return labelled
 
