@@ -14,14 +14,13 @@ import typer
 from tokur_cli import __version__
 from tokur_cli.app.commands import evaluate, generate, heatmap, perturb, score, select
 from tokur_cli.app.groups import Groups
-from tokur_cli.app.help import SETTINGS, Command, Group
+from tokur_cli.app.help import SETTINGS, Command
 from tokur_cli.commands.shared.errors import claim_standard_streams, reporting, say
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 app = typer.Typer(
     name="tokur",
-    cls=Group,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
@@ -35,8 +34,9 @@ def _print_version(context: typer.Context, asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def tokur(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", metavar="", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -45,6 +45,9 @@ def tokur(
 
     Every command reads records as JSON lines, adds to them and writes them.
     """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(UsageError.exit_code)
 
 
 def register(commands: typer.Typer, command: Callable[..., None], short_help: str = "", *examples: str) -> None:

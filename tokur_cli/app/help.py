@@ -8,11 +8,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from tokur_cli.app.groups import RARE, SET, Groups
-from tokur_cli.records.errors import UsageError
 
 # Of every command: the names of the help option, and the columns beyond which text is hard to read
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -42,17 +40,6 @@ class Command(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the short help or the whole one."""
         formatter.write("\n".join(_lines(self, ctx, formatter.width)))
-
-
-class Group(TyperGroup):
-    """The commands; where none is named, the help, and a usage error's exit code."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line up to the command."""
-        if not args and not ctx.resilient_parsing:
-            typer.echo(ctx.get_help())
-            ctx.exit(UsageError.exit_code)
-        return super().parse_args(ctx, args)
 
 
 def _lines(command: Command, ctx: Any, width: int) -> Iterator[str]:
