@@ -14,9 +14,11 @@ import pytest
 
 from tests.helpers import parsed, records
 from tokur_cli.commands.baselines.samples import question_key, standing_together
+from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.records import ScoredLine
 from tokur_cli.commands.score.work import ScoreStream
+from tokur_cli.commands.session.model import choose_model, model_named
 from tokur_cli.commands.session.work import none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
@@ -267,3 +269,23 @@ def test_windows_what_is_read_or_generated_is_scored_once_it_fills_a_batch(devic
     lines = stream.lines(items(), none_written)
     assert max(read - written for written, _ in enumerate(lines)) == most
     assert read == 1000
+
+
+def test_progress_records_of_an_earlier_run_tell_nothing_of_the_time_left(monkeypatch, capsys):
+    clock = iter([0, 0, 10, 100])
+    monkeypatch.setattr("tokur_cli.commands.shared.progress.time.perf_counter", lambda: next(clock))
+    progress = Progress("score")
+    progress.start(lambda: 1000)
+    progress.passed(800)
+    progress.advance(100)
+    assert capsys.readouterr().err == "tokur score: 900 of 1,000 records, 2 min so far, about 2 min left\n"
+
+
+def test_model_that_records_name_is_loaded_at_the_revision_that_they_are_of():
+    made = {"revision": "0a1b", "base_revision": "2c3d"}
+    plain, of_base = ({"model": "us/m", "generation": made}, {"model": "us/a", "base": "us/m", "run": made})
+    chosen = [choose_model(ModelOptions(), model_named(Record({"tokur": tokur}))) for tokur in (plain, of_base)]
+    assert [(one.name, one.adapter, one.revision) for one in chosen] == [
+        ("us/m", None, "0a1b"),
+        ("us/m", "us/a", "2c3d"),
+    ]

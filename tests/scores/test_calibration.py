@@ -133,4 +133,4 @@ def test_all_scores_are_all_that_can_be_computed():
     assert [score.name for score in scores_to_compute("all", LOGISTIC)] == [*every, "p_correct"]
     assert [score.name for score in scores_to_compute("ll", LOGISTIC)] == ["ll", "p_correct"]
     with pytest.raises(UsageError, match="--scores p_correct needs --calibration FILE"):
-        scores_to_compute("ll, p_correct", None)
+        scores_to_compute("ll, P_correct", None)

@@ -64,6 +64,8 @@ def test_a_sample_has_its_own_degree_and_eccentricity():
     assert [one["u_deg"] for one in found] == pytest.approx(1 - degrees / 3)
     root = np.sqrt(degrees / degrees.sum())
     assert [one["u_ecc"] for one in found] == pytest.approx(abs(root - root.mean()))
+    (alone,) = choose_scores("u_ecc")
+    assert str(alone.compute({"set_similarity": np.ones((3, 3)), "set_place": np.array(1)})) == "0.0", "not -0.0"
     assert {one["inside"] for one in found} == {compute_scores(scores, TOKENS)["inside"]}
 
 

@@ -35,7 +35,7 @@ from tokur_cli.answers import sentences
 from tokur_cli.answers.canonical import NUMBERED_NAME, boxes, canonical, name_of
 from tokur_cli.answers.markers import ENGLISH, NO, SO, YES, language_of, markers
 from tokur_cli.answers.text import plain, without_reasoning
-from tokur_cli.records.mapping import as_text
+from tokur_cli.records.record import as_text
 
 AnswerType = Literal["choice", "verdict", "value", "words"]
 """What a question asks for, as its reference tells: a letter, yes or no, a number or formula, other words."""

@@ -139,7 +139,8 @@ class _Selection:
         if self.options.abstains and self.questions:
             share = f"{self.answered / self.questions:.2%}"
             counts = f"{self.answered:,} of {self.questions:,} questions ({share})"
-            yield f"answered {counts}, without a sure answer to the others"
+            others = ", without a sure answer to the others" if self.answered < self.questions else ""
+            yield f"answered {counts}{others}"
         if summary := self.accuracy.summary():
             yield summary
 
@@ -172,6 +173,7 @@ class _Selection:
         gathering = self.gathering
         verdicts: dict[int, dict[str, Any]] = {}
         withheld: dict[int, bool] = {}  # of chosen responses
+        everything: list[Candidate] = []  # but for questions that are refused
         for question, responses in gathering.questions.values():
             drawn, duplicates = without_duplicates(responses)
             classes = answer_classes([response.answer for response in drawn], self.labelling.equivalence)
@@ -182,6 +184,7 @@ class _Selection:
             except RecordError as error:
                 self.invalid.skip_or_raise(error)
                 continue
+            everything += responses
             self.questions, self.answered = self.questions + 1, self.answered + answers
             correct = self._correct(question.references, drawn)
             if question.references or any(label is not None for label in correct):
@@ -198,7 +201,6 @@ class _Selection:
                 record = gathering.record(drawn[choice.chosen])
                 record.set("tokur", self._selected(record, drawn, choice, certainty, answers))
                 self.writer.write(record.encode())
-        everything = [one for _, responses in gathering.questions.values() for one in responses]
         for response in sorted(everything, key=lambda one: one.offset) if self.options.records else ():
             record = gathering.record(response)
             earlier = _OF_SELECTION if "selection" in record.tokur else ("withheld",)

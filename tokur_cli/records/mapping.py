@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from tokur_cli.records.prompt import split_messages
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import Record, as_text
 
 
 @dataclass(frozen=True)
@@ -99,10 +98,3 @@ def find_value(fields: Any, path: str, kind: type = object) -> Any:
         value = value_at(fields, path)
         return value if isinstance(value, kind) else None
     return None
-
-
-def as_text(value: Any) -> Any:
-    """Return a number or a boolean as people write it: 51.0 is ``51``, true ``true``; anything else as it is."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:  # beyond, not every whole number is one
-        return str(int(value))
-    return json.dumps(value) if isinstance(value, (bool, int, float)) else value

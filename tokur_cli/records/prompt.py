@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # What most reasoning models write before their reasoning, and between it and the text
 THINK_BEGINS, THINK_ENDS = "<think>\n", "\n</think>\n\n"
+SYSTEM_ROLES = ("system", "developer")  # whose turns tell how to answer
 ENCRYPTED = "redacted_thinking"  # the type of a part with reasoning that cannot be read; Inspect marks it as redacted
 # Fields that mean the same in every record, or tell where a row is from
 _KNOWN = (

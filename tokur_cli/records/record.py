@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -102,11 +103,10 @@ class Record:
 
     @property
     def references(self) -> list[str]:
-        """The gold answers, any of which is right, as text, numbers and booleans as JSON has them: ``true``."""
+        """The gold answers, any of which is right, see ``as_text``."""
         value = self.fields.get("reference")
         values = value if isinstance(value, list) else [] if value is None else [value]
-        texts = (encode_value(one).decode() if isinstance(one, (bool, int, float)) else one for one in values)
-        return [self.checked_text("reference", text) for text in texts]
+        return [self.checked_text("reference", as_text(one)) for one in values]
 
     @property
     def reference(self) -> str | None:
@@ -206,6 +206,13 @@ class Record:
         if type(value) is not int or not 0 <= value < 2**63:
             raise self.error(f'"tokur.sample" is {value!r}, not a whole number from 0')
         return value
+
+
+def as_text(value: Any) -> Any:
+    """Return a number or a boolean as people write it: 51.0 is ``51``, true ``true``; anything else as it is."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:  # beyond, not every whole number is one
+        return str(int(value))
+    return json.dumps(value) if isinstance(value, (bool, int, float)) else value
 
 
 def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

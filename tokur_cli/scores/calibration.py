@@ -154,7 +154,7 @@ def scores_to_compute(names: str | None, calibration: Calibration | None) -> lis
     chosen = [score for score in choose_scores(names) if score.name != P_CORRECT]
     if calibration is not None:
         return [*chosen, calibration.score()]
-    if names is not None and P_CORRECT in map(str.strip, names.split(",")):
+    if names is not None and P_CORRECT in map(str.strip, names.lower().split(",")):
         raise UsageError(f"--scores {P_CORRECT} needs --calibration FILE, which tokur evaluate --fit FILE writes")
     return chosen
 

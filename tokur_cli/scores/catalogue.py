@@ -248,7 +248,7 @@ _OTHER_SCORES = (
     ),
     Score(
         "u_ecc", _U, _GRAPH, "distance from the middle of the texts in the embedding by their similarity",
-        ("set_similarity",), _of_graph(eccentricity, lambda confidence: -confidence),
+        ("set_similarity",), _of_graph(eccentricity, lambda confidence: 0.0 - confidence),
     ),
     Score(
         "u_deg", _U, _GRAPH, "1 − how like the others a text is",

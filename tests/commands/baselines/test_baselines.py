@@ -57,7 +57,10 @@ def test_baselines_what_fails_of_one_record_is_its_error_and_the_others_go_on(ru
     ("row", "asked"),
     [
         ({"question": "Why?", "tokur": {"prompt_token_ids": [65, 66]}}, "Why?"),
-        ({"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Why me?"}]}, "Why me?"),
+        (
+            {"messages": [{"role": "developer", "content": "Kind."}, {"role": "user", "content": "Why me?"}]},
+            "Why me?",
+        ),
         (
             {
                 "messages": [

@@ -142,4 +142,4 @@ def test_certify_what_select_chooses_of_many_is_certified_and_withheld_alike(run
     assert (code, "chosen with --by eu: leave --by out" in err) == (2, True)
     assert select(many, "--certificate", file, "--keep", "50%,3", "--by", "eu")[0] == 0
     err = select([record for record in many if record["tokur"]["sample"] < 2], "--certificate", file)[2]
-    assert "300 questions have other than the 4 responses" in err
+    assert "not with the 4 responses that the certificate's have: 300 questions;" in err

@@ -101,7 +101,7 @@ def test_terminal_bars_stand_under_their_tokens_and_off_the_scale_is_marked():
 def test_terminal_shows_what_else_might_have_been_written_and_all_scores_in_detail():
     response = view_samples.wrong()
     token = response.values["eu"].index(max(response.values["eu"]))
-    known = {token: Alternatives(token, (" 6", " 12", ",", "\n"), (0.404, 0.22, 0.1, 0.004), None, (" 6", " 2"))}
+    known = {token: Alternatives(token, (" 6", " 12", ",", "\n"), (0.404, 0.22, 0.1, 0.005), None, (" 6", " 2"))}
     response = replace(response, alternatives=known, scores={"eu": 1.75, "pe": 2.0, "ll": None})
     used = view_samples.scales_of([response], "eu")
     assert "40 % 6  22 % 12  10 % ,  draws: 6 2\n" in written(

@@ -8,7 +8,7 @@ from typing import Any
 
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import VERIFICATION, asked_ids, question_about
-from tokur_cli.commands.options.model import DecodingOptions
+from tokur_cli.commands.options.model import BackendOptions, DecodingOptions
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.prompts import question_id
@@ -24,7 +24,7 @@ class Attempts:
     they are.
     """
 
-    def __init__(self, session: Session, options: BaselineOptions, likelihoods: bool) -> None:
+    def __init__(self, session: Session, options: BaselineOptions, engine: BackendOptions, likelihoods: bool) -> None:
         self.count, self.tokenizer = options.attempts, session.tokenizer
         self.settings: dict[str, Any] = {
             "attempts": options.attempts,
@@ -34,7 +34,10 @@ class Attempts:
         }
         self.decoder = session.decoder(
             DecodingOptions(
-                temperature=options.attempt_temperature, seed=options.seed, max_new_tokens=options.attempt_tokens
+                temperature=options.attempt_temperature,
+                seed=options.seed,
+                max_new_tokens=options.attempt_tokens,
+                engine=engine,
             )
         )
         self.scorer = Scorer(session.model.model, None, batch_tokens=session.batch_tokens) if likelihoods else None

@@ -14,6 +14,7 @@ from tokur_cli.commands.baselines.comparison import SetComparison, YesNo, yes_no
 from tokur_cli.commands.baselines.features import Features, ScoredResponse, are_of_sets, over_samples
 from tokur_cli.commands.baselines.questions import P_TRUE, asked_ids, question_about
 from tokur_cli.commands.baselines.samples import by_question, text_set
+from tokur_cli.commands.options.model import BackendOptions
 from tokur_cli.commands.options.scoring import BaselineOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.layers import INSIDE, LayerView
@@ -33,7 +34,9 @@ class Baselines:
         settings: what the features depend on, for the records.
     """
 
-    def __init__(self, needs: Collection[str], session: Session, options: BaselineOptions) -> None:
+    def __init__(
+        self, needs: Collection[str], session: Session, options: BaselineOptions, engine: BackendOptions
+    ) -> None:
         self.settings: dict[str, Any] = {}
         self.gatherers: list[Gather] = []
         self._over_samples = over_samples(needs, options)
@@ -51,7 +54,7 @@ class Baselines:
                 self.gatherers.append(partial(_sample_sets, comparison, session.tokenizer))
             else:
                 likelihoods = not {"set_log_likelihoods", "set_mean_log_likelihoods"}.isdisjoint(needs)
-                attempts = Attempts(session, options, likelihoods)
+                attempts = Attempts(session, options, engine, likelihoods)
                 self.gatherers.append(lambda responses: comparison.compare(attempts.text_sets(responses)))
                 self.settings |= attempts.settings
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokur_cli.records.errors import TokurError
+from tokur_cli.records.prompt import SYSTEM_ROLES
 from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def question_of(record: Record, tokenizer: ResponseTokenizer) -> str:
         prompt = record.prompt
         assert prompt.token_ids is not None  # without turns there is nothing else, or an error was raised
         return tokenizer.decode(prompt.token_ids).strip()
-    spoken = [turn for turn in turns if turn["role"] != "system"]
+    spoken = [turn for turn in turns if turn["role"] not in SYSTEM_ROLES]
     if len(spoken) == 1:
         return str(spoken[0]["content"])
     return "\n".join(f"{turn['role'].capitalize()}: {turn['content']}" for turn in spoken)

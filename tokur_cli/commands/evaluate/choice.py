@@ -45,10 +45,10 @@ def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[l
     if options.versus is not None and options.versus not in having:
         raise TokurError(f"--versus {options.versus}: no record has this score")
     names = [name for name in runs[0].scores if name in having]
+    asked = {name.strip().lower() for name in (options.scores or "").split(",")} - {ALL, DEFAULT, ""}
     if options.level == "step":
         known = {*having, *map(quantity_of, having)}  # a quantity stands for all that is computed of it
-        asked = [] if options.scores is None else [name.strip() for name in options.scores.split(",")]
-        _refuse_unscored([name for name in asked if name not in known])
+        _refuse_unscored(sorted(asked - known))
         return names, None
     if options.scores is None:
         spoken_for = [name for name in names if name != SHARE and CATALOGUE[name].representative in having - {name}]
@@ -56,8 +56,7 @@ def shown_scores(runs: Sequence[Columns], options: EvaluationOptions) -> tuple[l
         note = f"not shown without --scores all: {', '.join(aside)}, made of the same numbers as a score that is shown"
         return [name for name in names if name not in aside], note if aside else None
     chosen = {score.name for score in choose_scores(options.scores)}
-    if options.scores not in (ALL, DEFAULT):
-        _refuse_unscored(sorted(chosen - having))
+    _refuse_unscored(sorted(asked - having))
     hidden = set(baselines(options)) - chosen - {options.versus, SHARE}
     return [name for name in names if name not in hidden], None
 

@@ -70,6 +70,8 @@ def evaluate(
         if options.difficulty is not None:
             telling = options.difficulty_from
             others = None if telling is None else read_runs([telling], source, Wanted({}), labels, invalid)
+            if others is not None and len(others) > 1:
+                raise TokurError(f"--difficulty-from {telling}: was scored under several seeds: leave the others out")
             group_by_difficulty(runs, options.difficulty, others)
         _evaluate(runs, options, fitting, fit.file, target)
     invalid.finish()
@@ -111,7 +113,7 @@ def _evaluate(
         options = replace(options, versus=P_CORRECT if len(names) > 1 else None)  # each score's beside it
     else:
         if apart := check_runs(runs):
-            say(COMMAND, f"{apart:,} questions are not in all {len(runs)} runs, whose figures are averaged")
+            say(COMMAND, f"not in all {len(runs)} runs, whose figures are averaged: {count_of(apart, 'question')}")
         names, aside = shown_scores(runs, options)
     if not names and target.graded is None:
         raise TokurError("no record has a score: run tokur score first, or give --graded FILE to label the records")

@@ -231,7 +231,7 @@ class _Plots:
         """Draw a few scores' distributions by group for both classes, with the leading metric above."""
         groups, metric = self._results.groups, self._metric
         scores = [name for name in _GROUP_PANELS if name in self._overall.scores] or self.best[:3]
-        of_record = np.array([str(name) for run in self._runs for name in run.group])[self._labelled]
+        of_record = np.array([name for run in self._runs for name in run.group], dtype=object)[self._labelled]
         width = max(3.0, 0.42 * len(groups) + 1.2)
         with self._figure("groups", width * len(scores), 4.6) as figure:
             panels = figure.subplots(2, len(scores), squeeze=False, sharex=True, height_ratios=(1, 2))

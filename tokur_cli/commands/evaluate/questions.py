@@ -57,7 +57,8 @@ def _of_run(run: Columns, equivalence: Equivalence) -> Columns:
         made.sample.append(0)
         made.response.append(len(made.response))
         if run.group:
-            made.group.append(run.group[places[0]])
+            groups = {run.group[place] for place in places}
+            made.group.append(groups.pop() if len(groups) == 1 else None)
     return made
 
 

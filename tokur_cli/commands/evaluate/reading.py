@@ -28,7 +28,7 @@ from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.metrics.ranking import Floats
 from tokur_cli.records.encoding import json_type
-from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.errors import RecordError, TokurError, count_of
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.outputs import writing_whole
 from tokur_cli.records.quantity import Orientation
@@ -194,7 +194,7 @@ def read_runs(
             writer = RecordWriter(stack.enter_context(writing_whole(graded_file)).buffer, graded_file)
         labeller = stack.enter_context(Labeller(labels, invalid, answers=wanted.answers or writer is not None))
         progress = stack.enter_context(Progress(invalid.command))
-        progress.start(lambda: count_lines(*paths))
+        progress.start(lambda: count_lines(*paths, limit=source.limit and source.limit * len(paths)))
         for path in paths:
             of_file = _RunsOfFile(path, wanted)
             is_labelled = wanted.spans or labels.label_field is not None
@@ -242,7 +242,7 @@ def _notes_on_records(counts: Counter[str], unread: str) -> Iterator[str]:
     if counts["unmarked"]:
         yield told_unmarked(counts["unmarked"]) + ': label them by a field "correct" if that is not meant'
     if counts["without spans"]:
-        yield f"skipped {counts['without spans']:,} responses without labelled spans"
+        yield f"skipped {count_of(counts['without spans'], 'response')} without labelled spans"
 
 
 def scores_of(record: Record, note: Callable[[str], None]) -> dict[str, float]:
@@ -273,7 +273,7 @@ def group_names(runs: Iterable[Columns], path: str) -> list[str]:
     """Return the groups of all runs in order: numbers by value, before names."""
     found = {name for run in runs for name in run.group if name is not None}
     if not found:
-        raise TokurError(f"--group-by {path}: no record has this field")
+        raise TokurError(f"--group-by {path}: no record, or no question as a whole, has this field")
     if len(found) > MOST_GROUP_VALUES:
         raise TokurError(f"--group-by {path}: has {len(found):,} values, more than {MOST_GROUP_VALUES}: name another")
     return sorted(found, key=_group_order)

@@ -12,6 +12,7 @@ from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.quantity import Orientation
 from tokur_cli.records.record import Record
+from tokur_cli.scores.catalogue import ALL
 from tokur_cli.scores.quantities import QUANTITIES
 from tokur_cli.scores.steps import AGGREGATES, Span, aggregates, token_places
 
@@ -31,15 +32,15 @@ def span_scores(names: str | None) -> dict[str, Orientation]:
 
     Args:
         names: comma-separated: quantities such as ``eu``, for all that is computed of them, or single scores such as
-            ``eu_mean``; None for all.
+            ``eu_mean``, in any case; None or ``all`` for all.
     """
     known = {f"{name}_{how}": quantity.orientation for name, quantity in QUANTITIES.items() for how in AGGREGATES}
-    asked = set(known) if names is None else {name.strip() for name in names.split(",")}
-    unknown = sorted(asked - known.keys() - QUANTITIES.keys() - BASELINES.keys())
+    asked = {name.strip().lower() for name in (names or ALL).split(",") if name.strip()}
+    unknown = sorted(asked - known.keys() - QUANTITIES.keys() - BASELINES.keys() - {ALL})
     if unknown:
         names_known = there_are([*QUANTITIES, *known, *BASELINES], *unknown)
         raise UsageError(f"--scores: spans have no {', '.join(unknown)}{names_known}")
-    chosen = {score: known[score] for score in known if {score, quantity_of(score)} & asked}
+    chosen = {score: known[score] for score in known if {score, quantity_of(score), ALL} & asked}
     return {**chosen, **BASELINES}
 
 

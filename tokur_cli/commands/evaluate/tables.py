@@ -195,9 +195,9 @@ def _scaling_table(curves: Scaling, method: str, options: EvaluationOptions) -> 
     rows += [row(score, score, method) for score, vote in curves.accuracies if score is not None and vote == method]
     columns = [Column(f"N = {size}", "higher") for size in options.sizes]
     title = f"{VOTES[method]} {kept(options)} (%), mean ± std over the draws"
-    notes = [f"{curves.questions:,} questions, {options.repeats} draws each"]
+    notes = [f"{count_of(curves.questions, 'question')}, {options.repeats} draws each"]
     if curves.unlabelled:
-        notes.append(f"skipped {curves.unlabelled:,} questions with a response that has no label")
+        notes.append(f"skipped {count_of(curves.unlabelled, 'question')} with a response that has no label")
     if curves.fewest < max(options.sizes):
         notes.append(f"a question has only {curves.fewest} responses: where N is larger, it gives all that it has")
     return Table(title, "score", columns, rows, notes)

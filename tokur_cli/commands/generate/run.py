@@ -174,6 +174,7 @@ class GenerateStream(Stream):
                 if not self._invalid.skip:
                     return
                 continue
+            self._progress.passed(self._options.samples - len(request.samples))
             if not request.samples:
                 self._ready[index] = []
                 continue

@@ -82,7 +82,7 @@ class SelectOptions:
     given: Collection[str] = ()
 
     def __post_init__(self) -> None:
-        if self.abstain is not None and self.method == "bon" and self.by != "p_correct":
+        if self.abstain is not None and self.method == "bon" and self.by.lower() != "p_correct":
             raise UsageError("--abstain needs --by p_correct with --method bon: one response has all the vote")
 
     @property

@@ -20,7 +20,7 @@ from tokur_cli.commands.score.records import settings_of, settings_to_write, uns
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
-from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.errors import RecordError, UsageError, count_of
 from tokur_cli.records.formats.logprobs import TOKEN_ID, LoggedToken, logged_logprobs
 from tokur_cli.records.prompt import THINK_BEGINS, THINK_ENDS
 from tokur_cli.records.record import Record
@@ -66,7 +66,7 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
             except RecordError as error:
                 invalid.skip_or_raise(error)
     if incomplete:
-        say(COMMAND, f"log-probabilities that are not finite, and scores of null, in {incomplete:,} responses")
+        say(COMMAND, f"not all log-probabilities are finite, and scores null: {count_of(incomplete, 'response')}")
     invalid.finish(none_of=None if good else display_name(source.path))
 
 

@@ -76,7 +76,7 @@ class RecordScorer:
             on_demand=ON_DEMAND & {*needs, *guided_by},
             alternatives=options.alternatives or 0,
         )
-        self.baselines = Baselines(needs, session, options.baselines)
+        self.baselines = Baselines(needs, session, options.baselines, options.engine)
         self.over_samples = over_samples(needs, options.baselines)
         own = _run_settings(options, session.model, draws)
         self.run_settings = with_model_digests(own | self.baselines.settings)

@@ -123,7 +123,7 @@ class ScoreStream(Stream):
         cut: Iterator[list[Record | RecordError]] = windows(items, sizes, key)
         for window in cut:
             wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
-            self._progress.advance(len(window) - sum(wanted))
+            self._progress.passed(len(window) - sum(wanted))
             if any(wanted):
                 yield ScoringTask(window, wanted, self._invalid.skip)
 

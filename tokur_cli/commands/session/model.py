@@ -31,9 +31,16 @@ def choose_model(options: ModelOptions, named: NamedModel | None = None) -> Mode
 
 
 def model_named(record: Record) -> NamedModel | None:
-    """Return the model that a record names."""
+    """Return the model that a record names, at the revision that the response is of."""
     name, base = record.tokur.get("model"), record.tokur.get("base")
-    return NamedModel(name, base if isinstance(base, str) else None) if isinstance(name, str) else None
+    made = record.computed("generation") or record.computed("run")
+    if isinstance(base, str):
+        return NamedModel(name, _named(base, made.get("base_revision"))) if isinstance(name, str) else None
+    return NamedModel(_named(name, made.get("revision")), None) if isinstance(name, str) else None
+
+
+def _named(name: str, revision: object) -> str:
+    return f"{name}@{revision}" if isinstance(revision, str) else name
 
 
 def _at_revision(options: ModelOptions) -> ModelOptions:

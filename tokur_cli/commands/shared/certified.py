@@ -8,7 +8,7 @@ from typing import Any
 
 from tokur_cli.commands.options.select import SelectOptions, parse_keep
 from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
-from tokur_cli.records.errors import RecordError, UsageError
+from tokur_cli.records.errors import RecordError, UsageError, count_of
 from tokur_cli.records.question import Question
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import score_named
@@ -95,14 +95,14 @@ class CertifiedAnswers:
             yield f"{lacking:,} of {len(self._samples):,} answers withheld without a finite {self.certificate.score}"
         if self._known:
             yield (
-                f"{self._known:,} of the {len(self._samples):,} questions are among those that the certificate was "
-                "made of: what it guarantees is for new ones"
+                f"among the questions that the certificate was made of: {self._known:,} of {len(self._samples):,}; "
+                "what it guarantees is for new ones"
             )
         labelled = (self.certificate.selection or {"samples": 1})["samples"]
         if labelled is not None and (others := sum(samples != labelled for samples in self._samples)):
             yield (
-                f"{others:,} questions have other than the {labelled} responses of the certificate's: what it "
-                "guarantees does not hold for them"
+                f"not with the {labelled} responses that the certificate's have: {count_of(others, 'question')}; what "
+                "it guarantees does not hold there"
             )
         if self._values:
             from scipy.stats import ks_2samp

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from tokur_cli.engine.model.errors import is_panic
-from tokur_cli.records.errors import EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError
+from tokur_cli.records.errors import EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError, count_of
 from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
 
 T = TypeVar("T")
@@ -134,6 +134,6 @@ class InvalidRecords:
         if none_of is not None and not self.count:
             say(self.command, f"{none_of}: holds no records")
         if self.count:
-            records = f"{self.count} invalid record{'s' if self.count > 1 else ''}"
-            say(self.command, f"skipped {records}" + (": none was left" if none_of is not None else ""))
+            none_left = ": none was left" if none_of is not None else ""
+            say(self.command, f"skipped {count_of(self.count, 'invalid record')}{none_left}")
             raise SystemExit(EXIT_SKIPPED)

@@ -34,7 +34,7 @@ class Progress(AbstractContextManager["Progress"]):
         self._tell = tell or partial(say, command)
         self._noted: set[str] = set()
         self.records = self.tokens = 0
-        self._generated = 0
+        self._generated = self._passed = 0
         self._bar: Bar | None = None
         self._started = self._said = time.perf_counter()
         self._total: Callable[[], int | None] | None = None
@@ -95,6 +95,11 @@ class Progress(AbstractContextManager["Progress"]):
         self.tokens += tokens
         self._show()
 
+    def passed(self, records: int) -> None:
+        """Count records that there were before: what they took tells nothing of those to come."""
+        self._passed += records
+        self.advance(records)
+
     def generated(self, tokens: int) -> None:
         """Count tokens of responses that are under way: they tell the rate before the first response is whole."""
         self._generated += tokens
@@ -119,8 +124,8 @@ class Progress(AbstractContextManager["Progress"]):
                 speed,
                 f"{duration(seconds)} so far",
             ]
-            if total and self.records:
-                told.append(f"about {duration(seconds * (total - self.records) / self.records)} left")
+            if total and (done := self.records - self._passed):
+                told.append(f"about {duration(seconds * (total - self.records) / done)} left")
             say(self.command, ", ".join(filter(None, told)))
 
 

@@ -12,7 +12,7 @@ from tokur_cli.commands.shared.digests import content_digest
 from tokur_cli.engine.text.templates import compile_template
 from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.mapping import find_value
-from tokur_cli.records.prompt import Prompt
+from tokur_cli.records.prompt import SYSTEM_ROLES, Prompt
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.record import Record
 
@@ -138,7 +138,7 @@ class PromptForm:
         is_text = prompt.text is not None or (prompt.question is not None and self.options.template == "raw")
         if self._jinja is None and is_text and find_value(record.fields, "system_prompt", str):
             yield 'a "system_prompt" is left out where the prompt is no chat'
-        has_system = prompt.token_ids is not None or (prompt.messages and prompt.messages[0]["role"] == "system")
+        has_system = prompt.token_ids is not None or (prompt.messages and prompt.messages[0]["role"] in SYSTEM_ROLES)
         if self._jinja is None and not has_system and find_value(record.fields, "system", str):
             yield 'the field "system" is not read: called "system_prompt" it would be the system turn'
         if prompt.messages is None:
@@ -158,7 +158,7 @@ class PromptForm:
         tools: Sequence[dict[str, Any]] | None = None,
     ) -> str:
         system = find_value(record.fields, "system_prompt", str) or self.options.system
-        if system is not None and not (messages and messages[0]["role"] in ("system", "developer")):
+        if system is not None and not (messages and messages[0]["role"] in SYSTEM_ROLES):
             messages = [{"role": "system", "content": system}, *messages]
         try:
             return tokenizer.chat.render(messages, tools)

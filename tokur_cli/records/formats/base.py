@@ -12,9 +12,9 @@ from typing import Any
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.formats.logprobs import logged_tokens
-from tokur_cli.records.mapping import as_text, find_value
+from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import read_response
-from tokur_cli.records.record import SCHEMA, Record
+from tokur_cli.records.record import SCHEMA, Record, as_text
 
 Items = Iterator[Record | RecordError]  # records, and for each bad row an error in its place
 Note = Callable[[str], None]  # takes what is to be said of a stream

@@ -39,7 +39,7 @@ def _layout(body: Fields) -> Callable[[Fields], list[dict[str, Any]]] | None:
             return _of_responses_api
         case {"type": "message", "role": "assistant", "content": blocks} if dicts(blocks):
             return _of_messages_api
-        case {"candidates": [{"content": dict()}, *_]}:
+        case {"candidates": [{"content": dict()} | {"finishReason": _} | {"finish_reason": _}, *_]}:
             return _of_gemini
         case {"message": dict(), "done": _, "model": _}:  # of Ollama
             at = ["message.content", "done_reason", "logprobs", "", "message.thinking"]
@@ -125,7 +125,7 @@ def _of_gemini(body: Fields) -> list[dict[str, Any]]:
     for candidate in dicts(body["candidates"]):
         result = candidate.get("logprobs_result") or {}
         tops = [top.get("candidates") for top in dicts(result.get("top_candidates"))]
-        parts = [part for part in dicts(candidate["content"].get("parts")) if isinstance(part.get("text"), str)]
+        parts = [part for part in dicts(find_value(candidate, "content.parts")) if isinstance(part.get("text"), str)]
         text, thought = ("".join(p["text"] for p in parts if bool(p.get("thought")) == kind) for kind in (False, True))
         tokens = _tokens(result.get("chosen_candidates"), tops)
         choices.append(_choice(text, candidate.get("finish_reason"), tokens, reasoning_content=thought))

@@ -8,8 +8,8 @@ from typing import Any
 
 from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.records.formats.base import Fields, Format, Given, Items, adapt_rows, add_label, digest, has, with_tokur
-from tokur_cli.records.mapping import as_text, with_fields
-from tokur_cli.records.record import Record
+from tokur_cli.records.mapping import with_fields
+from tokur_cli.records.record import Record, as_text
 
 
 def _read(rows: Items, given: Given) -> Items:
@@ -46,6 +46,7 @@ def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
     if not requests or [isinstance(item, list) and item != [] for item in responses] != [True] * len(requests):
         raise record.error(f"is no lm-eval row: it has not a list of resps for each of {len(requests)} arguments")
     said = list(_metrics(record.fields).values())
+    is_verdict = len(said) == 1 and (said[0] is None or (isinstance(said[0], (int, float)) and 0 <= said[0] <= 1))
     for number, (request, repeats) in enumerate(zip(requests, responses, strict=True)):
         match _values(request):
             case [str(prompt), dict(), *_]:
@@ -61,7 +62,7 @@ def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
                 one.set("resps", [[response]])  # else every record would carry all the others' responses
             text = record.checked_text(f"resps[{number}][{sample}]", response)
             one = with_fields(one, id=identity, response=text, reference=as_text(record.get("target")), **asked)
-            if is_only and len(said) == 1:
+            if is_only and is_verdict:
                 add_label(one, bool(said[0]) if said[0] in (0, 1) else said[0])
             yield with_tokur(one, sample=sample)
 

@@ -7,9 +7,9 @@ from string import ascii_uppercase
 from typing import Any
 
 from tokur_cli.records.formats.base import GOLD, Fields, has, row_format
-from tokur_cli.records.mapping import as_text, find_value, with_answer, with_fields
+from tokur_cli.records.mapping import find_value, with_answer, with_fields
 from tokur_cli.records.prompt import read_response, with_reasoning
-from tokur_cli.records.record import Record
+from tokur_cli.records.record import Record, as_text
 
 _LISTS, _KEYS = ("choices", "options"), ("answerKey", "answer", "answer_index")
 _LOWERED = ("How ", "What ", "Which ", "Who ", "When ", "Where ")

@@ -34,14 +34,14 @@ class Alternatives:
             raise ValueError("as many probabilities as texts are needed")
 
     def in_a_line(self, width: int) -> str:
-        """Return those of at least half a percent, ``40 % 6``, then what the draws would write where they disagree.
+        """Return those of more than half a percent, ``40 % 6``, then what the draws would write where they disagree.
 
         As many as fit into so many columns, and … where some are left out.
         """
         pieces = [
             f"{'?' if value is None else f'{100 * value:.0f}'} % {drawn(text)}"
             for text, value in zip(self.text, self.p, strict=True)
-            if value is None or value >= _ROUNDS_TO_A_PERCENT
+            if value is None or value > _ROUNDS_TO_A_PERCENT
         ]
         if set(self.draws) - set(self.text[:1]):
             pieces.append("draws: " + " ".join(map(drawn, self.draws)))
