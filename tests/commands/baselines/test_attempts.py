@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from tests.engine.generation.plain import one_by_one
+from tests.engine.generation.plain import by_whole_passes
 from tests.helpers import jaccard, parsed, records, turn_of, write_lines
 from tests.tiny import tiny_model, tiny_tokenizer
 from tokur_cli.commands.baselines.questions import VERIFICATION
@@ -34,15 +34,12 @@ def scores_of(run_tokur, tiny_folder):
 
 
 def attempts_by_hand(prompt, record, count=4, seed=0, temperature=0.5):
-    """The attempts as (ids, text), one plain forward pass a token, without any batch or cache."""
+    """The attempts as (ids, text), a plain forward pass a token, without any cache."""
     model, tokenizer = tiny_model(), tiny_tokenizer()
     request = DecodingRequest(0, f"verification of {record} 0", tokenizer(prompt)["input_ids"], range(count))
-    found = []
-    for attempt in range(count):
-        sampling = Sampling(temperature=temperature, seed=seed)
-        out = one_by_one(model, request, attempt, sampling, limit=12, end={END})
-        found.append((out, tokenizer.decode(out, skip_special_tokens=True)))
-    return request.prompt_ids, found
+    sampling = Sampling(temperature=temperature, seed=seed)
+    outs = by_whole_passes(model, [(request, attempt) for attempt in range(count)], sampling, limit=12, end={END})
+    return request.prompt_ids, [(out, tokenizer.decode(out, skip_special_tokens=True)) for out in outs]
 
 
 def by_hand(prompt, record, **options):

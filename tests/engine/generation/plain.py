@@ -27,15 +27,25 @@ def requests(count=12, samples=(0,), seed=0):
     return [DecodingRequest(index, f"q{index}", prompt, samples) for index, prompt in enumerate(prompts)]
 
 
-def one_by_one(model, request, sample, sampling, limit=30, end=END):
-    """A response by whole forward passes over the growing text, without any cache."""
-    ids, out = list(request.prompt_ids), []
-    while len(out) < limit and not (out and out[-1] in end):
-        with torch.no_grad():
-            logits = model(torch.tensor([ids])).logits[:, -1]
-        out.append(int(choose_tokens(logits, sampling, [random_word(sampling.seed, request.key, sample, len(out))])))
-        ids.append(out[-1])
-    return out
+def last_logits(model, texts):
+    """Logits (N, V) after texts of ids, by one pass in which what fills them up to one length stands behind them.
+
+    No causal model's numbers depend on what comes later.
+    """
+    filled = torch.nn.utils.rnn.pad_sequence([torch.tensor(text) for text in texts], batch_first=True)
+    with torch.no_grad():
+        return model(filled).logits[range(len(texts)), [len(text) - 1 for text in texts]]
+
+
+def by_whole_passes(model, asked, sampling, limit=30, end=END):
+    """The response to each (request, sample), by whole forward passes over the growing texts, without any cache."""
+    outs = [[] for _ in asked]
+    while growing := [(*of, out) for of, out in zip(asked, outs, strict=True) if len(out) < limit and not end & {*out}]:
+        logits = last_logits(model, [[*request.prompt_ids, *out] for request, _, out in growing])
+        numbers = [random_word(sampling.seed, request.key, sample, len(out)) for request, sample, out in growing]
+        for (_, _, out), token in zip(growing, choose_tokens(logits, sampling, numbers).tolist(), strict=True):
+            out.append(token)
+    return outs
 
 
 def score_so_far(values, over, step, confidence):

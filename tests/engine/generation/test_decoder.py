@@ -1,3 +1,4 @@
+import functools
 import itertools
 import math
 from dataclasses import replace
@@ -7,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from tests.engine.generation.plain import END, one_by_one, requests, text_of
+from tests.engine.generation.plain import END, by_whole_passes, last_logits, requests, text_of
 from tests.engine.more_families import MORE, more
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine.generation import decoder as decoder_module
@@ -50,8 +51,8 @@ def test_decoder_responses_are_those_of_whole_forward_passes(family, sampling, m
     asked = requests(9)
     got = decode(model, asked, sampling, context_length=60)
     assert len(got) == 9
-    for request in asked:
-        expected = one_by_one(model, request, 0, sampling)
+    by_hand = by_whole_passes(model, [(request, 0) for request in asked], sampling)
+    for request, expected in zip(asked, by_hand, strict=True):
         response = got[request.index, 0]
         assert response.token_ids == expected
         assert response.finish_reason == ("stop" if expected[-1] in END else "length")
@@ -80,22 +81,21 @@ def test_cache_rows_move_join_and_leave(family):
     header = list(range(40, 90))
     rows = []
 
-    def check(row, logits):
-        torch.testing.assert_close(logits, model(torch.tensor([row])).logits[0, -1], rtol=1e-4, atol=1e-4)
+    def check(texts, logits):
+        torch.testing.assert_close(logits, last_logits(model, texts), rtol=1e-4, atol=1e-4)
 
     def join(prompts, copies):
         texts, got = cache.prefill([identity_of(prompt, []) for prompt in prompts])
         cache.admit(texts, copies)
         rows.extend(list(prompt) for prompt, count in zip(prompts, copies, strict=True) for _ in range(count))
-        for prompt, logits in zip(prompts, got[0], strict=True):
-            check(prompt, logits)
+        check(prompts, got[0])
 
     def step():
         ids = torch.randint(6, 256, (len(rows),), generator=generator).tolist()
         got = cache.step(ids, [0] * len(ids))[0]
-        for row, token, logits in zip(rows, ids, got, strict=True):
+        for row, token in zip(rows, ids, strict=True):
             row.append(token)
-            check(row, logits)
+        check(rows, got)
 
     def select(index):
         cache.select_rows(index)
@@ -121,16 +121,15 @@ def test_cache_rows_move_join_and_leave(family):
 
 
 def test_decoder_response_depends_on_seed_key_and_sample_alone():
-    model = tiny_model("llama")
-    sampling = Sampling(temperature=1.0, seed=3)
+    decoded = functools.partial(decode, tiny_model(), sampling=Sampling(temperature=1.0, seed=3), max_new_tokens=9)
     asked = requests(8, samples=range(4))
-    expected = decode(model, asked, sampling, max_rows=32)
+    expected = decoded(asked, max_rows=32)
     variants = [
-        decode(model, asked, sampling, max_rows=1),
-        decode(model, asked, sampling, max_rows=3),
-        decode(model, asked[::-1], sampling, max_rows=7),
-        decode(model, [DecodingRequest(r.index, r.key, r.prompt_ids, [3, 9]) for r in asked], sampling),
-        decode(model, asked, sampling, max_rows=32, cache_bytes=200_000),
+        decoded(asked, max_rows=1),
+        decoded(asked, max_rows=3),
+        decoded(asked[::-1], max_rows=7),
+        decoded([DecodingRequest(r.index, r.key, r.prompt_ids, [3, 9]) for r in asked]),
+        decoded(asked, max_rows=32, cache_bytes=200_000),
     ]
     for got in variants:
         shared = got.keys() & expected.keys()
@@ -235,13 +234,19 @@ def test_decoder_responses_that_ended_at_the_contexts_end_may_run_along():
     assert {len(response.token_ids) for response in alone.values()} == {60}
 
 
+@functools.cache
+def in_steps(step):
+    """Requests, and the responses to them where there is memory."""
+    asked = [replace(request, step=step) for request in requests(12)]
+    options = {"end_ids": frozenset(range(40)), "step_tokens": 2}  # so that responses end at different times
+    got = decode(tiny_model("llama"), asked, SAMPLED, **options)
+    return asked, options, {key: one.token_ids for key, one in got.items()}
+
+
 @pytest.mark.parametrize("failing", range(1, 5))
 @pytest.mark.parametrize("operation", ["prefill", "admit", "select_rows", "step", "take"])
 def test_decoder_loses_nothing_for_want_of_memory_at_any_moment(operation, failing, monkeypatch):
-    step = 1 if operation == "take" else None
-    model, asked = tiny_model("llama"), [replace(request, step=step) for request in requests(12)]
-    options = {"end_ids": frozenset(range(40)), "step_tokens": 2}  # so that responses end at different times
-    expected = decode(model, asked, SAMPLED, **options)
+    asked, options, expected = in_steps(1 if operation == "take" else None)
     whole, calls = getattr(KVCache, operation), itertools.count(1)
 
     def small_machine(*arguments, **options):
@@ -250,8 +255,8 @@ def test_decoder_loses_nothing_for_want_of_memory_at_any_moment(operation, faili
         return whole(*arguments, **options)
 
     monkeypatch.setattr(KVCache, operation, small_machine)
-    got = decode(model, asked, SAMPLED, **options)
-    assert {key: one.token_ids for key, one in got.items()} == {key: one.token_ids for key, one in expected.items()}
+    got = decode(tiny_model("llama"), asked, SAMPLED, **options)
+    assert {key: one.token_ids for key, one in got.items()} == expected
     assert next(calls) > failing
 
 
