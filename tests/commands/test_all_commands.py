@@ -25,7 +25,7 @@ RESUMED = {
     "generate-guide": ([*SAMPLED, *STEPS, "--guide", "eu"], ["--guide-over", "sum"], "guide_over"),
     "generate-stop-at": ([*SAMPLED, "-n", "6", "--stop-at", "0.6"], ["--seed", "1"], "seed 0"),
 }
-OF_MODELS = {"score": [*SCORE, "--scores", "eu", "--no-tokens"], "generate": SAMPLED, "both": [*SAMPLED, "--score"]}
+OF_MODELS = {"score": [*SCORE, "--scores", "eu", "--no-tokens"], "generate": SAMPLED}
 
 
 @pytest.fixture
@@ -40,6 +40,7 @@ def made(data, command):
     return [(record["id"], record["tokur"]["sample"], record["response"]) for record in parsed(data.decode())]
 
 
+@pytest.mark.usefixtures("opinionated")
 @pytest.mark.parametrize("name", RESUMED)
 def test_resume_after_a_kill_at_any_byte_gives_the_undisturbed_file(run_tokur, tiny_folder, tmp_path, name):
     command, change, said = RESUMED[name]
@@ -68,7 +69,7 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize("command", [OF_MODELS["score"], SAMPLED], ids=["score", "generate"])
+@pytest.mark.parametrize("command", OF_MODELS.values(), ids=OF_MODELS)
 @pytest.mark.parametrize(("first", "then", "said"), TAKEN.values(), ids=TAKEN)
 def test_resume_of_another_input_is_refused(run_tokur, tiny_folder, tmp_path, command, first, then, said):
     command = [*command, "-m", tiny_folder, "-o", tmp_path / "out", "--skip-invalid", tmp_path / "in"]

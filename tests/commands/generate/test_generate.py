@@ -3,9 +3,9 @@ from collections import Counter
 
 import pytest
 
+from tests.commands.conftest import answer_of_a_tiny_model
 from tests.helpers import parsed, questions, write_lines
 from tests.tiny import tiny_model_folder, tiny_tokenizer
-from tokur_cli.answers.grading import LabelRule
 from tokur_cli.engine.generation.decoder import Decoder
 from tokur_cli.metrics.adaptive_consistency import fewest_settled
 from tokur_cli.records.errors import TokurError
@@ -200,17 +200,6 @@ def test_guide_scoring_the_output_gives_the_last_score_again(run_tokur, tiny_fol
 LEVEL, SAMPLES = 0.8, 12
 
 
-def answers_of_a_tiny_model(self, record):
-    """Few answers, some of them missing: what a random model writes has hardly any, and never the same one twice."""
-    kind = sum(record.response.encode()) % 5
-    return None if kind == 4 else type("Answer", (), {"text": "7" if kind < 3 else "8"})
-
-
-@pytest.fixture
-def opinionated(monkeypatch):
-    monkeypatch.setattr(LabelRule, "answer", answers_of_a_tiny_model)
-
-
 def part_of(whole):
     """The lines of a full run that are to be there."""
     by_question = {}
@@ -218,7 +207,7 @@ def part_of(whole):
         by_question.setdefault(json.loads(line)["id"], []).append(line)
     kept = []
     for lines in by_question.values():
-        answers = [answers_of_a_tiny_model(None, Record.parse(line, None, None)) for line in lines]
+        answers = [answer_of_a_tiny_model(Record.parse(line, None, None)) for line in lines]
         kept += lines[: fewest_settled([answer and answer.text for answer in answers], LEVEL, SAMPLES)]
     return b"".join(kept)
 
