@@ -114,8 +114,8 @@ def tokur(arguments, redirections, cwd):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", PRINTING)
-def test_streams_without_standard_error_have_nothing_of_it_in_the_output(arguments, tmp_path):
-    assert tokur(arguments, "<&- 2>&-", tmp_path) == (0, tokur(arguments, "", tmp_path)[1], "")
+def test_streams_without_standard_error_have_nothing_of_it_in_the_output(run_tokur, arguments, tmp_path):
+    assert tokur(arguments, "<&- 2>&-", tmp_path) == (0, run_tokur(*arguments)[1], "")
 
 
 @pytest.mark.parametrize("arguments", PRINTING)

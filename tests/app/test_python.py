@@ -62,7 +62,8 @@ def test_python_threads_take_turns_and_what_is_not_read_is_closed(tiny_folder):
     row = {"question": "1?", "responses": ["1", "2", "3"]}
     found = list(Tokur(str(tiny_folder), steps="auto").generate([row], samples=2, temperature=1, max_new_tokens=2))
     assert [record["tokur"]["sample"] for record in found] == [0, 1]
-    code = "import sys, tokur_cli\nit = tokur_cli.Tokur(sys.argv[1]).generate([{'question': '?'}] * 300); next(it)"
+    code = "import sys, tokur_cli\nasked = [{'question': '?'}] * 300\n"
+    code += "it = tokur_cli.Tokur(sys.argv[1]).generate(asked, max_new_tokens=2); next(it)"
     done = subprocess.run([sys.executable, "-c", code, str(tiny_folder)], check=True, capture_output=True, text=True)
     assert "Traceback" not in done.stderr
 
