@@ -41,7 +41,7 @@ def score(model, responses, *, sampling="stepwise", sigma=SIGMA, seed=1, draws=D
 PER_LAYER = {"vocab_size_per_layer_input": 259, "hidden_size_per_layer_input": 8}
 ODD = {  # layers that take more than rows, which --layers must not mind
     "gemma4_text": ("Gemma4TextConfig", GEMMA | PER_LAYER),
-    **{family: MORE[family] for family in ("gpt_bigcode", "openai-gpt", "deepseek_v3", "qwen3_next", "jamba")},
+    **{family: MORE[family] for family in ("gpt_bigcode", "openai-gpt", "deepseek_v3")},
 }
 
 
@@ -50,7 +50,7 @@ ODD = {  # layers that take more than rows, which --layers must not mind
     [
         *((family, "stepwise", None) for family in ("llama", "gpt2", "gemma2", "qwen3", "phi3", "gpt_neox")),
         *(("llama", "shared", "1:"), ("llama", "joint", None)),
-        *((family, "shared", None if family in ("jamba", "qwen3_next") else "1:") for family in ODD),
+        *((family, "shared", "1:") for family in ODD),
     ],
 )
 def test_score_equals_brute_force_in_float64(family, sampling, layers):
