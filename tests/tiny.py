@@ -105,6 +105,15 @@ def tiny_model_folder(tmp_path: Path, family: str = "llama", seed: int = 0, **ov
     return folder
 
 
+def tiny_vllm_folder(tmp_path: Path) -> Path:
+    """Save a tiny model with heads as large as vLLM takes them on a CPU, in groups, and a long context."""
+    tokenizer, length = tiny_tokenizer(), 8192
+    folder = tiny_model_folder(tmp_path, hidden_size=64, head_dim=32, max_position_embeddings=length)
+    tokenizer.model_max_length = length
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def tiny_gguf_file(tmp_path: Path, splitting: str = "gpt-2") -> tuple[Path, Any]:
     """Write a tiny random llama as a GGUF file, by the format's own writer; return the file and the model.
 

@@ -5,28 +5,18 @@ import importlib.util
 import numpy as np
 import pytest
 
-from tests.helpers import finish, parsed, records, write_lines
-from tests.tiny import tiny_model_folder, tiny_tokenizer
+from tests.helpers import parsed, records, write_lines
+from tests.tiny import tiny_vllm_folder
 
 VLLM = ("--backend", "vllm")
 
 needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A tiny model with heads as large as vLLM takes them on a CPU, and a long context."""
-    sizes = {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 8192}
-    tokenizer, place = tiny_tokenizer(), tiny_model_folder(tmp_path, **sizes)
-    tokenizer.model_max_length = 8192
-    tokenizer.save_pretrained(place)
-    return place
-
-
 @needs_vllm
 @pytest.mark.slow
 @pytest.mark.usefixtures("all_threads")
-def test_score_vllm_scores_what_is_unusual_as_transformers_does(run_tokur, folder, tmp_path):
+def test_score_vllm_scores_what_is_unusual_as_transformers_does(run_tokur, in_one_process, tmp_path):
     """Samples that begin alike, Chinese, a long response, bad ones; with draws from a folder."""
     alike = "What is 7 times 8? Think it through. " * 3
     rows = [
@@ -38,13 +28,13 @@ def test_score_vllm_scores_what_is_unusual_as_transformers_does(run_tokur, folde
         {"id": "too long", "question": "Why?", "response": "a" * 8192},
         {"id": "long", "question": "Go on", "response": "".join(map(str, range(2300)))[:8000]},
     ]
-    posterior = tmp_path / "posterior"
+    folder, posterior = tiny_vllm_folder(tmp_path), tmp_path / "posterior"
     assert run_tokur("perturb", "-m", folder, "-o", posterior, "--draws", "3", "--sigma", "0.01", "--seed", "5")[0] == 0
     path = write_lines(tmp_path / "in.jsonl", rows)
     options = ["score", path, "-m", folder, "--dtype", "float32", "--sampling", "shared", "--posterior", posterior]
     options += ["--skip-invalid", "--scores", "default,eu_kl,eu_fisher", "--steps"]
     _, ours, said = run_tokur(*options)
-    code, theirs, err = finish([*options, *VLLM, "--set", "max_memory=0.1"])
+    code, theirs, err = in_one_process(*options, *VLLM, "--set", "max_memory=0.1")
     assert (code, err) == (3, f"tokur score: loading {folder}\n{said}")
     assert [record["id"] for record in parsed(theirs)] == [
         row["id"] for row in rows if row["id"] not in ("bad", "empty", "too long")

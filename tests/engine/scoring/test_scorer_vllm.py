@@ -164,7 +164,6 @@ PACKS = torch.backends.cpu.get_cpu_capability() == "AVX512"  # else vLLM has no 
 # In a process of its own: vLLM changes signal handlers, threads and classes of transformers. Its attention on a CPU has
 # heads of 32 features and more
 REAL = {
-    "grouped-query": ("llama", {"hidden_size": 64, "head_dim": 32}),
     "capped": ("gemma3", {"head_dim": 32, "sliding_window": 16, "final_logit_softcapping": 3.0}),
     "fused": ("phi3", {"hidden_size": 128}),
 }
