@@ -96,7 +96,8 @@ def _mean_kl(model, posterior, ids):
     return np.concatenate([quantities["kl"] for _, quantities in scorer.score(responses)]).mean()
 
 
-def test_suitable_strength_is_measured_once_for_a_model_and_what_is_perturbed(tmp_path, measured):
+def test_suitable_strength_is_measured_once_for_a_model_and_what_is_perturbed(tmp_path, measured, monkeypatch):
+    monkeypatch.setattr(strength, "TEXTS", ("Tom has 3 apples.", "2 + 2 = 4"))
     model = sensitive()
     first = found(model, tmp_path)
     tries = len(measured)
