@@ -215,7 +215,8 @@ def part_of(whole):
 @pytest.fixture
 def command(tiny_folder, tmp_path):
     asked = write_lines(tmp_path / "asked.jsonl", questions(9))
-    return ["generate", asked, "-m", tiny_folder, "-n", SAMPLES, *SAMPLED, "--dtype", "float32"]
+    options = ["--temperature", 1, "--max-new-tokens", 6, "--dtype", "float32"]
+    return ["generate", asked, "-m", tiny_folder, "-n", SAMPLES, *options]
 
 
 @pytest.fixture
