@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.helpers import SAMPLES, jaccard, parsed, write_lines
+from tests.helpers import jaccard, parsed, sample_lines, write_lines
 from tokur_cli.scores.catalogue import CATALOGUE
 from tokur_cli.scores.sets import degree, eccentricity, sentence_sar
 
@@ -83,13 +83,12 @@ def test_over_samples_before_a_bad_record_no_question_is_written_with_a_part_of_
 @pytest.mark.real_model
 def test_over_samples_the_real_model_has_every_score(run_tokur, all_threads, tmp_path):
     """With real embeddings and the language model as judge; verdicts of its attempts are words that it said."""
-    path = tmp_path / "in.jsonl"
-    path.write_bytes(b"".join((SAMPLES / "responses.jsonl").read_bytes().splitlines(keepends=True)[:2]))
+    path = write_lines(tmp_path / "in.jsonl", sample_lines("responses.jsonl", 1))
     options = ["--entailment", "judge", "--attempts", 3, "--set", "attempt_tokens=8"]
     code, out, err = run_tokur("score", path, "--scores", "all", *options)
     assert (code, err) == (0, "")
-    for scored in parsed(out):
-        scores = scored["tokur"]["scores"]
-        assert list(scores) == [name for name in CATALOGUE if name != "p_correct"]  # which takes a calibration
-        assert all(math.isfinite(value) for value in scores.values())
-        assert 0 < scores["p_true"] < 1
+    (scored,) = parsed(out)
+    scores = scored["tokur"]["scores"]
+    assert list(scores) == [name for name in CATALOGUE if name != "p_correct"]  # which takes a calibration
+    assert all(math.isfinite(value) for value in scores.values())
+    assert 0 < scores["p_true"] < 1
