@@ -1,6 +1,5 @@
 """Loading models from folders and GGUF files, and what is said when that fails."""
 
-import itertools
 import json
 import math
 from pathlib import Path
@@ -118,7 +117,8 @@ def test_load_refuses_a_damaged_gguf_file_and_keeps_nothing(tmp_path):
     assert not list((tmp_path / "cache" / "models").iterdir())
 
 
-@pytest.mark.parametrize(("has_avx512", "has_amx"), itertools.product([False, True], repeat=2))
+@pytest.mark.parametrize("has_amx", [False, True])
+@pytest.mark.parametrize("has_avx512", [False, True])
 def test_resolve_dtype_is_bfloat16_only_on_a_cpu_that_multiplies_it_fast(has_avx512, has_amx, monkeypatch):
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_avx512)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has_amx)
