@@ -10,14 +10,15 @@ import torch
 from tokur_cli.engine.forward import attention
 
 
-@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize(("queries", "causal"), [(1, True), (3, True), (70, True), (70, False)])
 @pytest.mark.parametrize("kv_heads", [1, 2, 6])
-def test_attend_gives_what_every_head_reads_of_the_columns_that_its_row_has(kv_heads, queries):
+def test_attend_gives_what_every_head_reads_of_the_columns_that_its_row_has(kv_heads, queries, causal):
     generator = torch.Generator().manual_seed(kv_heads)
     query = torch.randn(3, 6, queries, 4, generator=generator, dtype=torch.float64)
-    key, value = torch.randn(2, 3, kv_heads, 5, 4, generator=generator, dtype=torch.float64)
-    mask = torch.ones(3, 1, queries, 5, dtype=torch.bool).tril(5 - queries)
+    key, value = torch.randn(2, 3, kv_heads, queries + 2, 4, generator=generator, dtype=torch.float64)
+    mask = torch.ones(3, 1, queries, queries + 2, dtype=torch.bool).tril(2)
     mask[1:, ..., 0] = False
+    mask[2, 0, 0, -1] |= not causal
     got, _ = attention._attend(torch.nn.Module(), query, key, value, mask, scaling=0.3)
     for row, head, place in itertools.product(range(3), range(6), range(queries)):
         seen, group = mask[row, 0, place], head // (6 // kv_heads)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils.import_utils import is_torch_greater_or_equal
 
+_PARTS, _QUERIES = 8, 32
+"""Where most keys are the queries' own, so many parts of these, of a multiple of so many, meet no key behind theirs."""
 _SHARES_KEYS = is_torch_greater_or_equal("2.9")  # before, PyTorch has no quick kernel for that on a CPU
 
 
@@ -39,7 +43,16 @@ def _attend(
         return read.flatten(1, 2)[:, None], None
     if not _SHARES_KEYS:
         key, value = (repeat_kv(shared, query.shape[1] // shared.shape[1]) for shared in (key, value))
-    read = functional.scaled_dot_product_attention(
-        query, key, value, attention_mask, scale=scaling, enable_gqa=_SHARES_KEYS
-    )
-    return read.transpose(1, 2).contiguous(), None
+    length, columns = query.shape[2], key.shape[2]
+    step = _QUERIES * math.ceil(length / _QUERIES / _PARTS) if 2 * length > columns else length
+    ends = [*range(columns - length + step, columns, step), columns]
+    parts = [*zip(query.split(step, 2), attention_mask.split(step, 2), ends, strict=True)]
+    if any(seen[..., end:].any() for _, seen, end in parts):  # a query sees what comes after it, or the mask is added
+        parts = [(query, attention_mask, columns)]
+    heads = [
+        functional.scaled_dot_product_attention(
+            some, key[:, :, :end], value[:, :, :end], seen[..., :end], scale=scaling, enable_gqa=_SHARES_KEYS
+        ).transpose(1, 2)
+        for some, seen, end in parts
+    ]
+    return torch.cat(heads, dim=1) if len(heads) > 1 else heads[0].contiguous(), None
