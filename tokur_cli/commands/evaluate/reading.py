@@ -75,7 +75,7 @@ class Columns:
     scores: dict[str, array[float]] = field(init=False)  # values by score, NaN where a record has none
     # Number of the question of each record, from 0; a record with neither an id nor a prompt is a question by itself
     question: array[int] = field(default_factory=lambda: array("q"))
-    sample: array[int] = field(default_factory=lambda: array("q"))
+    sample: array[int] = field(default_factory=lambda: array("q"))  # −1 where a record tells none
     # Numbers of the responses; the spans of one stand together, in the order of the text
     response: array[int] = field(default_factory=lambda: array("q"))
     group: list[str | None] = field(default_factory=list)  # None where a record has none; empty without groups
@@ -94,7 +94,7 @@ class Columns:
 
     def add(self, record: Record, rows: Rows, group: str | None) -> None:
         """Add a response, or labelled spans of one; nothing of it where it raises an error."""
-        sample = record.sample
+        sample = record.sample if "sample" in record.tokur else -1
         question = self.questions.of(record) if self.wanted.answers else self.questions.known(record)
         number = self._count if question is None else self.numbers.setdefault(question.key, self._count)
         if not self._count:
@@ -162,7 +162,7 @@ class _RunsOfFile:
         for run in self._found.values():
             first = np.unique(run.response, return_index=True)[1]  # of each response's spans
             samples = np.array(run.sample)[first]
-            numbered = (np.array(run.question)[first] * 2**32 + samples)[samples > 0]  # 0 where none is written, too
+            numbered = (np.array(run.question)[first] * 2**32 + samples)[samples >= 0]
             if again := len(numbered) - len(np.unique(numbered)):
                 yield f"records of {name} whose question and sample came before count again: {again:,}"
         for setting, values in self._made.items():

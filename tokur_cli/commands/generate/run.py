@@ -260,11 +260,10 @@ def settings_of(record: Record) -> dict[str, Any]:
 
 
 def _unanswered(record: Record) -> Record:
-    """Return a record without what is about the response that it has: labels, ``tokur``, a turn of messages."""
+    """Return a record without what is about another response: labels, ``tokur`` beside one, a turn of messages."""
     has_turn = isinstance(record.get("messages"), list) and split_messages(record)[1] is not None
-    if not has_turn and record.get("response") is None:
-        return record
-    if any(record.get(name) is not None for name in ("messages", "question", "prompt")):  # that is asked anew
+    is_answered = has_turn or record.get("response") is not None
+    if is_answered and any(record.get(name) is not None for name in ("messages", "question", "prompt")):  # asked anew
         record = record.copy(without=["tokur"])
     marks = bool, int, float, type(None), list
     labels = {**dict.fromkeys(LABELS, marks), "claims": (list,)}

@@ -66,7 +66,7 @@ def score_logged(source: InputOptions, scoring: ScoringOptions, target: Resumabl
             except RecordError as error:
                 invalid.skip_or_raise(error)
     if incomplete:
-        say(COMMAND, f"not all log-probabilities are finite, and scores null: {count_of(incomplete, 'response')}")
+        say(COMMAND, f"log-probabilities that are not finite, scores of null: {count_of(incomplete, 'response')}")
     invalid.finish(none_of=None if good else display_name(source.path))
 
 

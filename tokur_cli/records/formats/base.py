@@ -14,7 +14,7 @@ from tokur_cli.records.errors import RecordError
 from tokur_cli.records.formats.logprobs import logged_tokens
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import read_response
-from tokur_cli.records.record import SCHEMA, Record, as_text
+from tokur_cli.records.record import LABELS, SCHEMA, Record, as_text
 
 Items = Iterator[Record | RecordError]  # records, and for each bad row an error in its place
 Note = Callable[[str], None]  # takes what is to be said of a stream
@@ -33,7 +33,7 @@ _MODELS = ("model", "model_name", "model_id")
 _MARKS = ("is_correct", "score", "scores", "quality", "acc")  # verdicts where they are true or false
 _PARALLEL = (*_MARKS, "correct", "reward", "rewards", "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
 _COLUMN = re.compile(r"(response|sample|completion|output|generation)s?[ _.-]?([0-9]+)")
-_NO_LABELS = {"correct", "incorrect", "true", "false", "right", "wrong", "pass", "fail", "passed", "failed"}
+_VERDICT = re.compile(r"correct|incorrect|true|false|right|wrong|pass(?:ed)?|fail(?:ed)?|[01](?:\.0)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def with_tokur(record: Record, **values: Any) -> Record:
 
 def add_label(record: Record, value: Any) -> None:
     """Label a record by what its own program says: right or wrong, or something in between; null where that failed."""
-    record.set("correct" if value is None or isinstance(value, bool) else "quality", value)
+    record.set("correct" if value in (None, 0, 1) else "quality", bool(value) if value in (0, 1) else value)
 
 
 def dicts(value: Any, form: str | None = None) -> list[dict[str, Any]]:
@@ -148,12 +148,12 @@ def _split(row: Record, named: str | None) -> list[Record]:
         own |= {name: parts[name] for name in _PARALLEL if name in parts}
         said = _said(item)
         own["response"] = read_response(f"{path}[{number}]", item if said is None else said, row)
-        one = row.copy()
+        verdicts = [own[name] for name in _MARKS if isinstance(own.get(name), bool)]
+        if verdicts:
+            own.setdefault("correct", verdicts[0])
+        one = row.copy(without=LABELS if len(items) > 1 else ())  # a label of all together is none of each
         for name, value in own.items():
             one.set(name, value)
-        verdicts = [own[name] for name in _MARKS if isinstance(own.get(name), bool)]
-        if verdicts and "correct" not in one.fields:
-            one.set("correct", verdicts[0])
         reason = find_value(own, "finish_reason", str) or find_value(own, "finish_reasons", str)
         known = {"prompt_token_ids": row.get("prompt_token_ids"), **logged_tokens(own | parts)}
         rows.append(with_tokur(one, sample=number, finish_reason=reason, **known))
@@ -233,5 +233,5 @@ def _reference(name: str, value: Any) -> str | list[str] | None:
         return None
     if "####" in text:  # of GSM8K
         return text.rpartition("####")[2].strip() or None
-    is_verdict = name == "label" and (not isinstance(value, str) or text.strip().lower() in _NO_LABELS)
+    is_verdict = name == "label" and (not isinstance(value, str) or _VERDICT.fullmatch(text.strip()))
     return None if is_verdict or (name == "solution" and text == value and "\\boxed" not in text) else text

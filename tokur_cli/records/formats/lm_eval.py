@@ -63,7 +63,7 @@ def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
             text = record.checked_text(f"resps[{number}][{sample}]", response)
             one = with_fields(one, id=identity, response=text, reference=as_text(record.get("target")), **asked)
             if is_only and is_verdict:
-                add_label(one, bool(said[0]) if said[0] in (0, 1) else said[0])
+                add_label(one, said[0])
             yield with_tokur(one, sample=sample)
 
 
@@ -73,8 +73,8 @@ def _values(arguments: Any) -> Any:
 
 
 def _metrics(fields: Fields) -> dict[str, Any]:
-    """Return what the harness's metrics say of a row's response, by name; older versions did not list them."""
-    names = fields["metrics"] if isinstance(fields.get("metrics"), list) else []
+    """Return what the harness's metrics say of a row's response, by name; older versions list none: the usual ones."""
+    names = fields["metrics"] if isinstance(fields.get("metrics"), list) else ["exact_match", "acc"]
     return {name: fields[name] for name in names if isinstance(name, str) and name in fields}
 
 

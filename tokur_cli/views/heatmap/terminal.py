@@ -180,8 +180,8 @@ def _top_tokens(
     if not found:
         return []
     rows = [["token", *(picture(scale.quantity.name) for scale in scales)]]
-    for cell, token in found:
-        values = [cells[cell].value(response.values, scale.quantity) for scale in scales]
+    for _, token in found:
+        values = [response.values[scale.quantity.name][token] for scale in scales]
         rows.append([str(token + 1), *map(_number, values, scales)])
     room = _room(rows, style.width)
     others = [response.alternatives.get(token) for _, token in found]

@@ -149,7 +149,8 @@ function openValues(response, cell) {
   quantities.forEach(({ name }, q) => {
     const row = element("tr", {}, element("th", { textContent: name, className: q === quantity ? "chosen" : "" }));
     for (const token of members) {
-      row.append(element("td", { className: classOf(tokens, q, cell), textContent: number(q, tokens.values[q][token]) }));
+      const className = count > 1 ? "" : classOf(tokens, q, cell);  // that of its least certain token
+      row.append(element("td", { className, textContent: number(q, tokens.values[q][token]) }));
     }
     table.append(row);
   });
