@@ -43,9 +43,7 @@ class Canonical:
 
 _COMMANDS = {"×": "times", "·": "cdot", "π": "pi", "√": "sqrt", "≤": "le", "≥": "ge", "≠": "ne", "∞": "infty"}
 _CHARACTERS = str.maketrans(
-    {"–": "-", "—": "-", "÷": "/"}
-    | {character: rf"\{command} " for character, command in _COMMANDS.items()}
-    | {"½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
+    {"–": "-", "—": "-", "÷": "/"} | {character: rf"\{command} " for character, command in _COMMANDS.items()}
 )
 _FILLED = re.compile(r"[A-Za-z0-9]|[^\x00-\x7f]")  # what a box has that is no mere placeholder, such as "?"
 _BRACE = re.compile(r"\\{1,2}(?:boxed|fbox)\s{0,4}\{|\\.|[{}]", re.DOTALL)
@@ -65,8 +63,7 @@ _ROOT = re.compile(r"([√∛])\s?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|[A-Za-z]))")
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _SPELLINGS = (
-    (re.compile(r"(?<=\\\\)\[-?\d*\.?\d+\s?(?:pt|em|ex|mm|cm)\]"), " "),  # a gap between rows
-    (re.compile(r"(?<!\\)\\[()\[\]]"), " "),
+    (re.compile(r"(?<=\\\\)\[-?\d*\.?\d+\s?(?:pt|em|ex|mm|cm)\]|(?<!\\)\\[()\[\]]"), " "),  # also a gap between rows
     (re.compile(r"\s*\^\s*\{\s*\\circ\s*\}|\s*(?:\^\s*\\circ|\\degree)(?![A-Za-z])"), "°"),
     (re.compile(r"\s*°(?:\s?[CF]\b)?"), r"\\text{degrees}"),
     (re.compile(r"\\(?:left|right|[bB]igg?[lr]?)(?![A-Za-z])|\\! *"), ""),
@@ -170,9 +167,7 @@ def _without_working(text: str) -> str:
     if not inner or not all(map(_is_arithmetic, inner)):
         return text
     result = inner[-1].strip()
-    if not first or _is_arithmetic(first):
-        return result
-    return f"{first}= {result}"
+    return result if not first or _is_arithmetic(first) else f"{first}= {result}"
 
 
 def _is_arithmetic(text: str) -> bool:

@@ -59,6 +59,7 @@ _PUNCTUATION = str.maketrans(
         "៖": ":",
         "∴": " ",
     }
+    | {"½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
 )
 _DIGIT = re.compile(r"(?![0-9])\d")
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
