@@ -56,9 +56,9 @@ _LATEX = re.compile(  # a command's backslash that is not escaped in JSON
 )
 TAGGED = re.compile(r".*<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _AFTERWORD = re.compile(  # what follows an answer and states none
-    r"(?i)\n\W{0,9}(?:(?:(?:double[- ]|sanity )?check|verification|(?:let's|let us|we can) (?:double[- ])?(?:check"
-    r"|verify)|note|tip|confidence|(?P<why>explanation|reasoning|(?:here's the )?breakdown|proof)|probe|vérification"
-    r"|comprobación|verifica|проверка|验算|検算)\b[^\n]{0,20}[:：\n]"
+    r"(?i)\n\W{0,9}(?:(?:(?:(?:let's|let us|let me|we can) )?(?:(?:double|sanity|quick|final)[- ])?(?:check|verify)"
+    r"|verification|note|tip|confidence|(?P<why>explanation|reasoning|(?:here's the )?breakdown|proof)|probe"
+    r"|vérification|comprobación|verifica|проверка|验算|验证|検算)\b[^\n]{0,20}[:：\n]"
     r"|to (?:double[- ])?(?:check|verify)\b[^\n]{0,20}[,:\n])"
 )
 _NEXT_QUESTION = re.compile(
@@ -74,7 +74,7 @@ _PLANNED = re.compile(r"(?im)(?:^|[.!?:]\s)\W*(?:to|in order to|before|let's|let
 _RULED_OUT = re.compile(r"(?i)\b(?:rul(?:e|es|ing) out|(?:eliminat|exclud|discard)(?:e|es|ing|s)?)\b[^,]*\Z")
 _OF_A_NAME = re.compile(r"(?i)(?:\d|\b(?:vitamin|hepatitis))\s\Z")  # "vitamin C" and "3 A" choose no letter
 _CHOSEN = re.compile(  # what chooses the letter behind it
-    r"(?i)(?<![A-Za-z])(?:answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|take)"
+    r"(?i)(?<![A-Za-z])(?:answer|choos\w*|pick\w*|select\w*|go(?:ing)? with|it's|it is|is|be|correct\w*|take|leaves)"
     r"\W*(?:(?:option|choice)\b)?\W*\Z"
 )
 _CALLED_CORRECT = re.compile(

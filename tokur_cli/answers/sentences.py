@@ -88,7 +88,7 @@ _CONFIDENCE = re.compile(
 )
 _ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
 _SOLVED = re.compile(  # what leads to the only equation of a sentence, or to the one that it draws from others
-    r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|yields|produces)\b)[^=]*=\s*"
+    r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|implies|yields|produces)\b)[^=]*=\s*"
 )
 _INITIALS = re.compile(  # the "John F." of "John F. Kennedy", but not that of a sentence before another
     r"[*_ ]*(?:(?:[A-Z][\w'’-]*|[A-Z]\.|(?:Mrs?|Ms|Dr|Gen|Lt|Sgt|Col|Capt|Sir|Prof)\.)\s)*[A-HJ-UWYZ]\.(?=\s[A-Z])"
@@ -117,7 +117,7 @@ _TERM = re.compile(
 _LINK = re.compile(
     r"(?:(?<=%)|(?<=/\d)|(?<=percent))\sof\s(?:the\s)?|"
     r"(?:\s?/?\s?(?!(?:because|since|as|so|if|when"
-    r"|where|and|or|but|which|that|is|are|equals?|plus|minus|times|x|X|for|with)\b)"
+    r"|where|and|or|but|which|that|is|are|equals?|plus|minus|times|[nxyzX]|for|with)\b)"
     rf"(?:\\text\{{[^{{}}]*\}}|[{LETTER}]+\b\.?)){{0,4}}\s*"
     r"(?:(?P<equals>=|≈|≃|\\approx\b|\\simeq\b|(?:is\s)?equals?(?:\sto)?\b)|[-−–+*/×·÷^]|[xX](?=\s*[\d(.$€£])|(?=\()"
     r"|\\(?:times|cdot|div)(?![A-Za-z])"
@@ -260,15 +260,16 @@ def _concluded(sentence: str, worked: str, language: Language, *, is_marked: boo
     results = [words.end() for words in _RESULT.finditer(main)]
     if said := [amount for amount in whole if any(0 <= amount.start - end <= 2 for end in results)]:
         return said[-1].text
-    if len(whole) < len(found):
+    last = found[-1]
+    is_told = last in whole and bool(_PREDICATE.search(main[: last.start])) and word_count(main[last.end :]) <= 3
+    if len(whole) < len(found) and (is_marked or not is_told):
         return _only([amount for amount in whole if amount.value == worth])
     if is_marked and language is ENGLISH and (setting := _SETTING.match(main)):
         if setting["when"] and len(found) == 2:
             return found[1].text
     elif is_marked and language is ENGLISH and word_count(main[: found[0].start]) <= 2:
         return found[0].text
-    last = found[-1]
-    if _PREDICATE.search(main[: last.start]) and word_count(main[last.end :]) <= 3:
+    if is_told:
         return last.text
     concludes = language.concludes(main)
     so = max(SO.finditer(main), key=re.Match.end, default=None) if language is ENGLISH else concludes
