@@ -131,7 +131,7 @@ def test_compare_ends_hopeless_expressions_in_time_and_goes_on(answer, seconds, 
     with Equivalence(seconds=seconds) as patient:
         started = time.monotonic()
         hopeless, fine = patient.compare([("x+2", answer), ("x+2", "2+x")])
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - started < 60
     assert hopeless is outcome
     assert fine is Outcome.CORRECT
 

@@ -282,8 +282,11 @@ def test_progress_records_of_an_earlier_run_tell_nothing_of_the_time_left(monkey
 
 
 def test_model_that_records_name_is_loaded_at_the_revision_that_they_are_of():
-    made = {"revision": "0a1b", "base_revision": "2c3d"}
-    plain, of_base = ({"model": "us/m", "generation": made}, {"model": "us/a", "base": "us/m", "run": made})
+    made = {"model": "us/m", "revision": "0a1b", "base_revision": "2c3d"}
+    plain, of_base = (
+        {"model": "us/m", "generation": made},
+        {"model": "us/a", "base": "us/m", "run": made | {"model": "us/a"}},
+    )
     chosen = [choose_model(ModelOptions(), model_named(Record({"tokur": tokur}))) for tokur in (plain, of_base)]
     assert [(one.name, one.adapter, one.revision) for one in chosen] == [
         ("us/m", None, "0a1b"),

@@ -265,8 +265,8 @@ def _unanswered(record: Record) -> Record:
     is_answered = has_turn or record.get("response") is not None
     if is_answered and any(record.get(name) is not None for name in ("messages", "question", "prompt")):  # asked anew
         record = record.copy(without=["tokur"])
-    marks = bool, int, float, type(None), list
-    labels = {**dict.fromkeys(LABELS, marks), "claims": (list,)}
+    marks = (bool, int, float, type(None), list) if is_answered else (bool,)
+    labels = {**dict.fromkeys(LABELS, marks), **({"claims": (list,)} if is_answered else {})}
     record = record.copy(without=[name for name, types in labels.items() if isinstance(record.get(name), types)])
     if has_turn:
         record.set("messages", record.fields["messages"][:-1])

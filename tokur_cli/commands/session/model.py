@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from tokur_cli.commands.options.model import ModelOptions, NamedModel
 from tokur_cli.commands.shared.errors import say
@@ -18,6 +19,8 @@ from tokur_cli.engine.model.cached import DEFAULT_MODEL
 from tokur_cli.engine.model.load import LanguageModel, ModelDescription, describe_model, load_language_model
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.record import Record
+
+_MADE = ("generation", "run")  # where a record says of which model and revision it is
 
 
 def choose_model(options: ModelOptions, named: NamedModel | None = None) -> ModelOptions:
@@ -33,14 +36,15 @@ def choose_model(options: ModelOptions, named: NamedModel | None = None) -> Mode
 def model_named(record: Record) -> NamedModel | None:
     """Return the model that a record names, at the revision that the response is of."""
     name, base = record.tokur.get("model"), record.tokur.get("base")
-    made = record.computed("generation") or record.computed("run")
+    made: Mapping[str, Any] = next((how for how in map(record.computed, _MADE) if how.get("model") == name), {})
     if isinstance(base, str):
         return NamedModel(name, _named(base, made.get("base_revision"))) if isinstance(name, str) else None
     return NamedModel(_named(name, made.get("revision")), None) if isinstance(name, str) else None
 
 
 def _named(name: str, revision: object) -> str:
-    return f"{name}@{revision}" if isinstance(revision, str) else name
+    is_of_hub = "@" not in name and not os.path.exists(name)
+    return f"{name}@{revision}" if isinstance(revision, str) and is_of_hub else name
 
 
 def _at_revision(options: ModelOptions) -> ModelOptions:

@@ -141,9 +141,10 @@ class PromptForm:
         has_system = prompt.token_ids is not None or (prompt.messages and prompt.messages[0]["role"] in SYSTEM_ROLES)
         if self._jinja is None and not has_system and find_value(record.fields, "system", str):
             yield 'the field "system" is not read: called "system_prompt" it would be the system turn'
-        asked = self.options.system is not None or self._examples
-        is_text = prompt.text is not None and self._jinja is None
-        if (prompt.token_ids is not None and (asked or self.options.template != "chat")) or (is_text and asked):
+        options, made = self.options, record.computed("generation")
+        is_other = any(made.get(name) != getattr(options, name) for name in ("template", "system", "few_shot"))
+        asked = options.system is not None or options.few_shot or (prompt.token_ids and options.template != "chat")
+        if is_other and asked and (prompt.token_ids or (prompt.text is not None and self._jinja is None)):
             yield "prompts of token ids or whole text are not changed by --template, --system and --few-shot"
         if prompt.messages is None:
             return

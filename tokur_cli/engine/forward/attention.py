@@ -44,10 +44,11 @@ def _attend(
     if not _SHARES_KEYS:
         key, value = (repeat_kv(shared, query.shape[1] // shared.shape[1]) for shared in (key, value))
     length, columns = query.shape[2], key.shape[2]
-    step = _QUERIES * math.ceil(length / _QUERIES / _PARTS) if 2 * length > columns else length
+    can_be_cut = 2 * length > columns and attention_mask.dtype == torch.bool and attention_mask.shape[2] == length
+    step = _QUERIES * math.ceil(length / _QUERIES / _PARTS) if can_be_cut else length
     ends = [*range(columns - length + step, columns, step), columns]
     parts = [*zip(query.split(step, 2), attention_mask.split(step, 2), ends, strict=True)]
-    if any(seen[..., end:].any() for _, seen, end in parts):  # a query sees what comes after it, or the mask is added
+    if any(seen[..., end:].any() for _, seen, end in parts):  # a query sees what comes after it
         parts = [(query, attention_mask, columns)]
     heads = [
         functional.scaled_dot_product_attention(

@@ -14,7 +14,7 @@ from tokur_cli.records.errors import RecordError
 from tokur_cli.records.formats.logprobs import logged_tokens
 from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import read_response
-from tokur_cli.records.record import LABELS, SCHEMA, Record, as_text
+from tokur_cli.records.record import SCHEMA, Record, as_text
 
 Items = Iterator[Record | RecordError]  # records, and for each bad row an error in its place
 Note = Callable[[str], None]  # takes what is to be said of a stream
@@ -151,7 +151,7 @@ def _split(row: Record, named: str | None) -> list[Record]:
         verdicts = [own[name] for name in _MARKS if isinstance(own.get(name), bool)]
         if verdicts:
             own.setdefault("correct", verdicts[0])
-        one = row.copy(without=LABELS if len(items) > 1 else ())  # a label of all together is none of each
+        one = row.copy()
         for name, value in own.items():
             one.set(name, value)
         reason = find_value(own, "finish_reason", str) or find_value(own, "finish_reasons", str)

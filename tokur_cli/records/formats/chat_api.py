@@ -39,7 +39,7 @@ def _layout(body: Fields) -> Callable[[Fields], list[dict[str, Any]]] | None:
             return _of_responses_api
         case {"type": "message", "role": "assistant", "content": blocks} if dicts(blocks):
             return _of_messages_api
-        case {"candidates": [{"content": dict()} | {"finishReason": _} | {"finish_reason": _}, *_]}:
+        case {"candidates": [{"content": dict()}, *_]} | {"candidates": [{"finishReason": _}, *_], "modelVersion": _}:
             return _of_gemini
         case {"message": dict(), "done": _, "model": _}:  # of Ollama
             at = ["message.content", "done_reason", "logprobs", "", "message.thinking"]

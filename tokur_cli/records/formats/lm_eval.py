@@ -46,7 +46,7 @@ def _adapt(record: Record, doc_id: int | str) -> Iterator[Record]:
     if not requests or [isinstance(item, list) and item != [] for item in responses] != [True] * len(requests):
         raise record.error(f"is no lm-eval row: it has not a list of resps for each of {len(requests)} arguments")
     said = list(_metrics(record.fields).values())
-    is_verdict = len(said) == 1 and (said[0] is None or (isinstance(said[0], (int, float)) and 0 <= said[0] <= 1))
+    is_verdict = len(said) == 1 and not isinstance(said[0], (list, dict))  # of all rows, as BLEU's are
     for number, (request, repeats) in enumerate(zip(requests, responses, strict=True)):
         match _values(request):
             case [str(prompt), dict(), *_]:
@@ -73,8 +73,8 @@ def _values(arguments: Any) -> Any:
 
 
 def _metrics(fields: Fields) -> dict[str, Any]:
-    """Return what the harness's metrics say of a row's response, by name; older versions list none: the usual ones."""
-    names = fields["metrics"] if isinstance(fields.get("metrics"), list) else ["exact_match", "acc"]
+    """Return what the harness's metrics say of a row's response, by name; older versions did not list them."""
+    names = fields["metrics"] if isinstance(fields.get("metrics"), list) else []
     return {name: fields[name] for name in names if isinstance(name, str) and name in fields}
 
 
