@@ -128,7 +128,7 @@ def test_generate_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_fo
         {"id": "again", "question": "4+4?", "response": "9", **said, "note": 1},
         {"id": "chat", "messages": turns, "reference": "6", **said},
         {"id": "asked", "question": "Capital of France?", "correct": "Paris"},  # what the source calls its answer
-        {"id": "turn", "messages": [*turns, {"role": "user", "content": "Sure?"}], "is_correct": True},
+        {"id": "turn", "messages": [*turns, {"role": "user", "content": "Sure?"}], "response": None},
     ]
     path, out = write_lines(tmp_path / "q.jsonl", rows), tmp_path / "out.jsonl"
     command = ["generate", path, "-m", tiny_folder, "--max-new-tokens", "3", "-o", out]
@@ -137,7 +137,7 @@ def test_generate_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_fo
     again, chat, asked, turn = made = parsed(out.read_text())
     assert chat == {"id": "chat", "messages": turns[:1], "reference": "6"} | {n: chat[n] for n in ("response", "tokur")}
     assert set(again) == {"id", "question", "response", "note", "tokur"}
-    assert (asked["correct"], turn["messages"], "is_correct" in turn) == ("Paris", rows[3]["messages"], False)
+    assert (asked["correct"], turn["messages"]) == ("Paris", rows[3]["messages"])
     assert all(record["response"] not in ("7", "9") for record in made)
     out.write_bytes(out.read_bytes()[:-50])
     assert run_tokur(*command, "--resume")[0] == 0

@@ -260,13 +260,14 @@ def settings_of(record: Record) -> dict[str, Any]:
 
 
 def _unanswered(record: Record) -> Record:
-    """Return a record without what is about another response: labels, ``tokur`` beside one, a turn of messages."""
+    """Return a record without what is about the response that it has: labels, ``tokur``, a turn of messages."""
     has_turn = isinstance(record.get("messages"), list) and split_messages(record)[1] is not None
-    is_answered = has_turn or record.get("response") is not None
-    if is_answered and any(record.get(name) is not None for name in ("messages", "question", "prompt")):  # asked anew
+    if not has_turn and record.get("response") is None:
+        return record
+    if any(record.get(name) is not None for name in ("messages", "question", "prompt")):  # that is asked anew
         record = record.copy(without=["tokur"])
-    marks = (bool, int, float, type(None), list) if is_answered else (bool,)
-    labels = {**dict.fromkeys(LABELS, marks), **({"claims": (list,)} if is_answered else {})}
+    marks = bool, int, float, type(None), list
+    labels = {**dict.fromkeys(LABELS, marks), "claims": (list,)}
     record = record.copy(without=[name for name, types in labels.items() if isinstance(record.get(name), types)])
     if has_turn:
         record.set("messages", record.fields["messages"][:-1])
