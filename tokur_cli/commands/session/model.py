@@ -36,10 +36,12 @@ def choose_model(options: ModelOptions, named: NamedModel | None = None) -> Mode
 def model_named(record: Record) -> NamedModel | None:
     """Return the model that a record names, at the revision that the response is of."""
     name, base = record.tokur.get("model"), record.tokur.get("base")
+    if not isinstance(name, str):
+        return None
     made: Mapping[str, Any] = next((how for how in map(record.computed, _MADE) if how.get("model") == name), {})
     if isinstance(base, str):
-        return NamedModel(name, _named(base, made.get("base_revision"))) if isinstance(name, str) else None
-    return NamedModel(_named(name, made.get("revision")), None) if isinstance(name, str) else None
+        return NamedModel(name, _named(base, made.get("base_revision")))
+    return NamedModel(_named(name, made.get("revision")), None)
 
 
 def _named(name: str, revision: object) -> str:

@@ -19,6 +19,8 @@ from tokur_cli.records.record import Record
 if TYPE_CHECKING:
     from tokur_cli.engine.text.tokens import LocatedResponse, ResponseTokenizer
 
+_OPTIONS = ("template", "system", "few_shot")  # that prompts depend on, by which records name them
+
 MATH_TEMPLATE = r"""Solve the following math problem efficiently and clearly:
 
 - For simple problems (2 steps or fewer):
@@ -69,7 +71,7 @@ class PromptForm:
         }
         digests = {name: content_digest(content) for name, content in contents.items() if content is not None}
         dated = {} if (date := tokenizer.chat.date) is None else {"date": date.date().isoformat()}
-        return {name: getattr(options, name) for name in ("template", "system", "few_shot")} | dated | digests
+        return {name: getattr(options, name) for name in _OPTIONS} | dated | digests
 
     def apply(self, record: Record, tokenizer: ResponseTokenizer) -> tuple[str | Sequence[int], bool]:
         """Return (prompt as text or exact ids, whether the tokenizer's special tokens belong before it)."""
@@ -142,7 +144,7 @@ class PromptForm:
         if self._jinja is None and not has_system and find_value(record.fields, "system", str):
             yield 'the field "system" is not read: called "system_prompt" it would be the system turn'
         options, made = self.options, record.computed("generation")
-        is_other = any(made.get(name) != getattr(options, name) for name in ("template", "system", "few_shot"))
+        is_other = any(made.get(name) != getattr(options, name) for name in _OPTIONS)
         asked = options.system is not None or options.few_shot or (prompt.token_ids and options.template != "chat")
         if is_other and asked and (prompt.token_ids or (prompt.text is not None and self._jinja is None)):
             yield "prompts of token ids or whole text are not changed by --template, --system and --few-shot"
