@@ -124,6 +124,7 @@ def test_generate_examples_come_before_the_question(run_tokur, tiny_folder, tmp_
 def test_generate_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_folder, tmp_path):
     turns = [{"role": "user", "content": "3+3?"}, {"role": "assistant", "content": "7"}]
     said = {"correct": 1, "is_correct": [1], "claims": [{"start": 0, "end": 1, "correct": True}]}
+    said |= {"reasoning_content": "4 and 4", "finish_reason": "stop"}
     rows = [
         {"id": "again", "question": "4+4?", "response": "9", **said, "note": 1},
         {"id": "chat", "messages": turns, "reference": "6", **said},
@@ -136,7 +137,7 @@ def test_generate_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_fo
     assert (code, err) == (0, "")
     again, chat, asked, turn = made = parsed(out.read_text())
     assert chat == {"id": "chat", "messages": turns[:1], "reference": "6"} | {n: chat[n] for n in ("response", "tokur")}
-    assert set(again) == {"id", "question", "response", "note", "tokur"}
+    assert set(again) == {"id", "question", "response", "note", "source", "tokur"}
     assert (asked["correct"], turn["messages"]) == ("Paris", rows[3]["messages"])
     assert all(record["response"] not in ("7", "9") for record in made)
     out.write_bytes(out.read_bytes()[:-50])

@@ -260,14 +260,14 @@ def settings_of(record: Record) -> dict[str, Any]:
 
 
 def _unanswered(record: Record) -> Record:
-    """Return a record without what is about the response that it has: labels, ``tokur``, a turn of messages."""
+    """Return a record without what is about the response that it has: labels, reasoning, ``tokur``, a last turn."""
     has_turn = isinstance(record.get("messages"), list) and split_messages(record)[1] is not None
     if not has_turn and record.get("response") is None:
         return record
     if any(record.get(name) is not None for name in ("messages", "question", "prompt")):  # that is asked anew
         record = record.copy(without=["tokur"])
     marks = bool, int, float, type(None), list
-    labels = {**dict.fromkeys(LABELS, marks), "claims": (list,)}
+    labels = {**dict.fromkeys(LABELS, marks), "claims": (list,), "reasoning_content": (str,), "finish_reason": (str,)}
     record = record.copy(without=[name for name, types in labels.items() if isinstance(record.get(name), types)])
     if has_turn:
         record.set("messages", record.fields["messages"][:-1])
