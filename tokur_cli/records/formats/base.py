@@ -12,8 +12,8 @@ from typing import Any
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.formats.logprobs import logged_tokens
-from tokur_cli.records.mapping import find_value
-from tokur_cli.records.prompt import read_response
+from tokur_cli.records.mapping import find_value, with_fields
+from tokur_cli.records.prompt import read_response, with_reasoning
 from tokur_cli.records.record import SCHEMA, Record, as_text
 
 Items = Iterator[Record | RecordError]  # records, and for each bad row an error in its place
@@ -133,8 +133,8 @@ def digest(*values: Any) -> bytes:
 # --- samples ---
 
 
-def _split(row: Record, named: str | None) -> list[Record]:
-    """Return a row for each response to its question, numbered from 0; the row itself where it holds no list of them.
+def _split(row: Record, named: str | None) -> Iterator[Record]:
+    """Yield a row for each response to its question, numbered from 0; the row itself where it holds no list of them.
 
     Other lists of that length, of verdicts and such, go with each; ``named`` is the path of a list that the user names.
     """
@@ -145,7 +145,7 @@ def _split(row: Record, named: str | None) -> list[Record]:
     for number, item in [(number, item) for number, item in enumerate(items) if item is not None]:
         parts = item if isinstance(item, dict) else {}
         own = {name: row.fields[name][number] for name in same} | ({path: [item]} if path in row.fields else {})
-        own |= {name: parts[name] for name in _PARALLEL if name in parts}
+        own |= {name: parts[name] for name in (*_PARALLEL, "reasoning_content") if name in parts}
         said = _said(item)
         own["response"] = read_response(f"{path}[{number}]", item if said is None else said, row)
         verdicts = [own[name] for name in _MARKS if isinstance(own.get(name), bool)]
@@ -157,7 +157,10 @@ def _split(row: Record, named: str | None) -> list[Record]:
         reason = find_value(own, "finish_reason", str) or find_value(own, "finish_reasons", str)
         known = {"prompt_token_ids": row.get("prompt_token_ids"), **logged_tokens(own | parts)}
         rows.append(with_tokur(one, sample=number, finish_reason=reason, **known))
-    return rows or [row]
+    for one in rows or [row]:
+        said, thought = one.get("response"), find_value(one.fields, "reasoning_content", str) or ""
+        is_apart = isinstance(said, str) and thought.strip() not in said and "think>" not in said
+        yield with_fields(one, response=with_reasoning(thought, said)) if is_apart else one
 
 
 def _samples(row: Record) -> tuple[str, list[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tokur_cli.records.formats.base import GOLD, Fields, has, row_format
 from tokur_cli.records.mapping import find_value, with_answer, with_fields
-from tokur_cli.records.prompt import read_response, with_reasoning
+from tokur_cli.records.prompt import read_response
 from tokur_cli.records.record import Record, as_text
 
 _LISTS, _KEYS = ("choices", "options"), ("answerKey", "answer", "answer_index")
@@ -23,9 +23,6 @@ def tokur(record: Record) -> Record:
     """Read tokur's own: id, question (or messages, or prompt), response (or a last assistant's turn), reference."""
     if find_value(record.fields, "prompt.0.role") is not None and record.get("messages") is None:
         record = with_fields(record, messages=record.fields["prompt"])
-    said, thought = record.get("response"), record.get("reasoning_content")
-    if isinstance(said, str) and isinstance(thought, str) and not (thought.strip() in said or "think>" in said):
-        record = with_fields(record, response=with_reasoning(thought, said))
     return with_answer(record)
 
 
