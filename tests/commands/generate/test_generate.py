@@ -137,7 +137,7 @@ def test_generate_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_fo
     assert (code, err) == (0, "")
     again, chat, asked, turn = made = parsed(out.read_text())
     assert chat == {"id": "chat", "messages": turns[:1], "reference": "6"} | {n: chat[n] for n in ("response", "tokur")}
-    assert set(again) == {"id", "question", "response", "note", "source", "tokur"}
+    assert set(again) == {"id", "question", "response", "note", "tokur"}
     assert (asked["correct"], turn["messages"]) == ("Paris", rows[3]["messages"])
     assert all(record["response"] not in ("7", "9") for record in made)
     out.write_bytes(out.read_bytes()[:-50])
