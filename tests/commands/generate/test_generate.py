@@ -228,13 +228,15 @@ def whole(run_tokur, command, tmp_path):
 
 @pytest.mark.parametrize("rows", [1, 64])
 def test_stop_at_what_is_written_is_the_part_of_a_full_run_that_settles_the_votes(
-    run_tokur, command, whole, tmp_path, opinionated, rows
+    run_tokur, command, whole, tmp_path, opinionated, rows, monkeypatch
 ):
     """And no more is drawn."""
-    output = tmp_path / "part.jsonl"
+    output, drawn, serve = tmp_path / "part.jsonl", [], Decoder.serve
+    monkeypatch.setattr(Decoder, "serve", lambda *asked: (drawn.append(one) or one for one in serve(*asked)))
     code, _, err = run_tokur(*command, "--stop-at", LEVEL, "--set", f"batch_size={rows}", "-o", output)
     assert code == 0, err
     assert output.read_bytes() == part_of(whole)
     assert len(part_of(whole)) < len(whole)
     written = Counter(record["id"] for record in parsed(output.read_text()))
+    assert written.total() == sum(one is not None for one in drawn)
     assert f"of 9 questions settled; drew {written.total()} of {9 * SAMPLES} samples" in err
