@@ -24,7 +24,7 @@ def words(key: tuple[object, ...], first: int, count: int) -> npt.NDArray[np.uin
     """
     digest = hashlib.sha256(repr(key).encode()).digest()
     philox = np.random.Philox(key=int.from_bytes(digest[:16], "little"), counter=first // WORDS_PER_COUNTER)
-    return philox.random_raw(count).astype(np.uint64, copy=False)
+    return philox.random_raw(count)
 
 
 def uniform(key: tuple[object, ...], count: int) -> npt.NDArray[np.float64]:

@@ -86,7 +86,7 @@ def sentence_sar(log_likelihoods: npt.ArrayLike, similarity: npt.ArrayLike) -> f
     """
     log_p = np.asarray(log_likelihoods, dtype=np.float64)
     with np.errstate(divide="ignore"):  # log 0 = −inf is meant
-        log_weights = np.log(np.asarray(similarity, dtype=np.float64).clip(0, 1)) - np.log(SAR_TEMPERATURE)
+        log_weights = np.log(np.asarray(similarity, dtype=np.float64)) - np.log(SAR_TEMPERATURE)
     np.fill_diagonal(log_weights, 0)
     return 0 - float(np.logaddexp.reduce(log_weights + log_p, axis=1).mean())
 
@@ -188,6 +188,6 @@ def eccentricity(similarity: npt.ArrayLike) -> tuple[float, Array]:
 
 
 def _symmetric(matrix: npt.ArrayLike) -> Array:
-    similarity = np.asarray(matrix, dtype=np.float64).clip(0, 1)
+    similarity = np.asarray(matrix, dtype=np.float64)
     symmetric: Array = (similarity + similarity.T) / 2
     return symmetric

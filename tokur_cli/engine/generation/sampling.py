@@ -97,7 +97,7 @@ def _race(weights: Tensor, random: Tensor) -> Tensor:
     last = weights.shape[-1] - 1
     members = weights.gather(-1, ids.clamp(max=last)).masked_fill(ids > last, 0)
     winner = (members / _exponential(random, ids)).argmax(-1, keepdim=True)
-    return ids.gather(-1, winner).squeeze(-1).clamp_(max=last)  # beyond it where weights are NaN
+    return ids.gather(-1, winner).squeeze(-1)
 
 
 def _group_sums(weights: Tensor) -> Tensor:

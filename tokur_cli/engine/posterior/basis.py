@@ -41,7 +41,7 @@ def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
         with suppress(ArpackError):  # values that nearly coincide, or none but 0
             start = np.random.default_rng(0).standard_normal(min(weight.shape))
             vectors, values, _ = svds(exact.numpy(), rank, v0=start, return_singular_vectors="u")
-            left = torch.from_numpy(vectors[:, np.argsort(-values)].copy())
+            left = torch.from_numpy(vectors[:, np.argsort(-values)])
     if left is None:
         left = torch.linalg.svd(exact, full_matrices=False).U[:, :rank]
     largest = left.gather(0, left.abs().argmax(dim=0, keepdim=True))
@@ -50,8 +50,7 @@ def left_singular_vectors(weight: Tensor, rank: int) -> Tensor:
 
 def write_basis(path: Path, bases: Mapping[str, Tensor]) -> None:
     """Write U′ of each matrix by its name, with a checksum."""
-    tensors = {name: basis.contiguous() for name, basis in bases.items()}
-    path.write_bytes(save(tensors, {_CHECKSUM: _checksum(bases)}))
+    path.write_bytes(save(dict(bases), {_CHECKSUM: _checksum(bases)}))
 
 
 def read_basis(path: Path) -> dict[str, Tensor]:
@@ -76,7 +75,7 @@ def _checksum(bases: Mapping[str, Tensor]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name, basis in sorted(bases.items()):
         digest.update(f"{name} {tuple(basis.shape)} {basis.dtype}\n".encode())
-        digest.update(basis.contiguous().view(torch.uint8).numpy().data)
+        digest.update(basis.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

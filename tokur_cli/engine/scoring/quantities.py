@@ -213,7 +213,7 @@ class _Distributions:
             of_base["margin"] = p[:, 0] - p[:, 1]
         # 0·log 0 is 0, also where a logit is −∞; a NaN of the model's own is in the total, too
         entropies = (self._total - (self._exp * self._logits).nansum(-1) / self._sum).clamp(min=0)
-        found = {"logprob": self.chosen[0].clone(), "entropy": entropies[0]}
+        found = {"logprob": self.chosen[0], "entropy": entropies[0]}
         if len(entropies) > 1:
             au = self._mean(entropies[1:])
             wanted = {f"eu_{estimator}", *on_demand}
