@@ -5,7 +5,7 @@ import pytest
 
 from tokur_cli.records.errors import UsageError
 from tokur_cli.scores import catalogue
-from tokur_cli.scores.catalogue import CATALOGUE, choose_scores, compute_scores, group_confidences
+from tokur_cli.scores.catalogue import CATALOGUE, choose_scores, compute_scores, group_confidences, score_named
 
 TOKENS = {
     "logprob": np.array([-0.5, -2.0, -0.25], np.float32),
@@ -141,5 +141,5 @@ def test_scores_are_chosen_in_the_catalogues_order():
         with pytest.raises(UsageError):
             choose_scores(names)
     assert choose_scores("LL, Eu") == choose_scores("eu,ll")
-    with pytest.raises(UsageError, match=r"--scores: unknown score eu_meen; did you mean eu_mean\?"):
-        choose_scores("eu_meen")
+    with pytest.raises(UsageError, match=r"--by: unknown score EU_MEEN; did you mean eu_mean\?"):
+        score_named("EU_MEEN", "--by")

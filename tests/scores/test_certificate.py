@@ -43,6 +43,6 @@ def test_certificate_settings_have_the_calibration_of_p_correct_alone_and_the_ge
     assert (made["calibration"], made["computed_from"], made["generation.temperature"]) == ("c", "logprobs", 1.0)
     assert "generation.seed" not in made
     other = settings_for("p_correct", RUN, {"temperature": 0.5}, DRAW_SETTINGS)
-    without = settings_for("p_correct", RUN, {}, DRAW_SETTINGS)
+    without = settings_for("p_correct", {**RUN, "model": "n"}, {}, DRAW_SETTINGS)
     assert [*certificate(settings=made).differences(other)] == [("generation.temperature", 0.5, 1.0)]
-    assert not [*certificate(settings=made).differences(without)]
+    assert [*certificate(settings=made).differences(without)] == [("model", "n", "m")]

@@ -76,8 +76,8 @@ def test_every_token_counts_once_where_its_first_visible_character_stands(text, 
 
 
 def test_a_token_without_text_counts_where_the_text_before_it_ends():
-    assert token_places("a b", [(0, 1), (1, 3), (3, 3)]) == [0, 2, 2]
-    assert token_places("abc", [(0, 3), (3, 3)]) == [0, 2]
+    assert token_places("a  b", [(0, 1), (1, 2), (2, 4), (4, 4)]) == [0, 1, 3, 3]
+    assert token_places("abcd", [(0, 4), (4, 4)]) == [0, 3]
     assert token_places("abc", [(0, 1), (2, 3), (1, 2)]) == [0, 2, 2]
 
 

@@ -1,4 +1,5 @@
 import functools
+import hashlib
 import itertools
 import math
 from dataclasses import replace
@@ -388,6 +389,13 @@ def test_choose_tokens_is_a_race_in_float64_up_to_ties(sampling, size):
         assert token == expected or lead < 1e-5
 
 
+def test_choose_tokens_races_with_numbers_that_float32_would_not_tell_apart():
+    word = max(random_words(20_000), key=lambda word: gumbel(word, 0))
+    for lead, token in ((1e-4, 1), (-1e-4, 0)):
+        logits = torch.tensor([[0, gumbel(word, 0) - gumbel(word, 1) + lead]])
+        assert choose_tokens(logits, Sampling(1.0), [word]).tolist() == [token]
+
+
 @pytest.mark.parametrize("size", [3, 256, 49152])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_choose_tokens_takes_the_first_of_the_most_likely(size, dtype):
@@ -407,6 +415,13 @@ def test_choose_tokens_keeps_equally_likely_ones_together(sampling):
     expected = np.zeros(700)
     expected[[5, 200, 300, 400, 650]] = np.exp(logits[0, [5, 200, 300, 400, 650]].double().numpy())
     assert_distributed(found, expected)
+
+
+@pytest.mark.parametrize(("stream", "step"), [((7, "sample", "q", 2), None), ((7, "particle", "q", 2, 3), 3)])
+def test_random_word_is_of_a_stream_of_philox_and_will_stay_so(stream, step):
+    key = int.from_bytes(hashlib.sha256(repr(stream).encode()).digest()[:16], "little")
+    found = [random_word(7, "q", 2, token, step) % WORD for token in range(12)]
+    assert found == np.random.Philox(key=key).random_raw(12).tolist()
 
 
 def test_random_word_numbers_of_tokens_groups_and_steps_are_independent():

@@ -13,6 +13,7 @@ from tests.engine.loading import LORA, load, plain_model, save_adapter
 from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model.linear import weight_of
+from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
 from tokur_cli.engine.posterior.settings import PosteriorSettings
@@ -83,6 +84,10 @@ def test_weight_of_is_that_that_the_library_dequantises(kind, family, tmp_path):
         inputs = weight.shape[1]
         columns = weight_of("", projection.module, torch.float32, [3, inputs - 1])
         assert torch.equal(columns, projection.weight()[:, [3, inputs - 1]])
+        digest, module = weight_digest(loaded.model, [projection]), projection.module
+        scales = module.state.SCB if kind == "int8" else module.weight.quant_state.absmax
+        scales[-1] += 20
+        assert weight_digest(loaded.model, [projection]) != digest
 
 
 @pytest.mark.parametrize("kind", KINDS)

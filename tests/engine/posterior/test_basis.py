@@ -1,5 +1,6 @@
 """U′ is what NumPy's decomposition in float64 has, and its file is used where it is what was written."""
 
+import hashlib
 import random
 
 import numpy as np
@@ -96,8 +97,9 @@ def test_read_basis_notices_a_flipped_bit_wherever_it_is(saved):
         assert file.read_bytes() == (whole if computed else damaged)
 
 
-def test_weight_digest_tells_names_and_shapes_of_the_same_numbers_apart():
+def test_weight_digest_is_that_of_names_shapes_and_entries_at_even_distances_and_will_stay_so(monkeypatch):
     numbers = torch.arange(6.0)
+    bfloat16 = numbers.numpy().view("<u4") >> 16
 
     def digest(name, *shape):
         module = torch.nn.Module()
@@ -106,7 +108,10 @@ def test_weight_digest_tells_names_and_shapes_of_the_same_numbers_apart():
         return weight_digest(module, [])
 
     assert len({digest("up", 2, 3), digest("up", 3, 2), digest("down", 2, 3)}) == 3
-    assert digest("up", 2, 3) == digest("up", 2, 3)
+    for sampled, step in ((6, 1), (2, 3)):
+        monkeypatch.setattr(basis, "_SAMPLED", sampled)
+        parts = b"up.weight (2, 3) torch.bfloat16\n", bfloat16[::step].astype("<u2").tobytes()
+        assert digest("up", 2, 3) == hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def test_weight_digest_tells_what_rounding_to_bfloat16_would_hide_only_where_it_is_asked_to(monkeypatch):

@@ -13,7 +13,7 @@ from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model.find import Source
 from tokur_cli.engine.posterior.folder import keep_posterior, load_posterior
 from tokur_cli.engine.posterior.posterior import build_posterior
-from tokur_cli.engine.posterior.settings import PosteriorSettings, read_description, refuse_existing
+from tokur_cli.engine.posterior.settings import DEFAULT_TARGETS, PosteriorSettings, read_description, refuse_existing
 from tokur_cli.engine.scoring.scorer import Scorer, TokenizedResponse
 from tokur_cli.records.errors import TokurError
 
@@ -21,7 +21,8 @@ RESPONSE = TokenizedResponse([1, 2, 3, 4], [50, 60, 70, 80, 90])
 
 
 def keep(folder, model, posterior, **options):
-    loaded = SimpleNamespace(model=model, name="tiny", identity={"revision": None}, source=Source("tiny", "tiny"))
+    source = Source("base", "tiny", revision="c0ffee")
+    loaded = SimpleNamespace(model=model, name="tiny", identity={"revision": "c0ffee", "base": "base"}, source=source)
     keep_posterior(str(folder), loaded, posterior, 2, **options)
 
 
@@ -35,10 +36,13 @@ def peft_quantities(model, folder, response):
     return oracle.reference_quantities(draws[0], draws, response.response_ids)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_keep_posterior_writes_adapters_with_which_stock_peft_gives_the_shared_draws(family, tmp_path):
+@pytest.mark.parametrize(
+    ("family", "targets"), [*((family, DEFAULT_TARGETS) for family in FAMILIES), ("phi3", "q_proj,k_proj,o_proj")]
+)
+def test_keep_posterior_writes_adapters_with_which_stock_peft_gives_the_shared_draws(family, targets, tmp_path):
+    """Parts of a fused weight share an adapter of a larger rank, beside others of single weights."""
     model = tiny_model(family)
-    posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=4))
+    posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=4, targets=targets))
     keep(tmp_path / "posterior", model, posterior)
     got = dict(Scorer(model, Draws(posterior, 2), sampling="shared").score([RESPONSE]))[0]
     expected = peft_quantities(model, tmp_path / "posterior", RESPONSE)
@@ -54,6 +58,7 @@ def test_keep_posterior_names_targets_by_their_ends_where_these_tell_them(layers
     keep(tmp_path / "posterior", model, build_posterior(model, PosteriorSettings(targets="q_proj", layers=layers)))
     config = json.loads((tmp_path / "posterior" / "draw-0" / "adapter_config.json").read_text())
     assert config["target_modules"] == targets
+    assert (config["base_model_name_or_path"], config["revision"]) == ("base", "c0ffee")
 
 
 def test_load_posterior_returns_the_one_that_was_made(tmp_path):
@@ -62,7 +67,9 @@ def test_load_posterior_returns_the_one_that_was_made(tmp_path):
     keep(tmp_path / "posterior", model, made, calibration={"sigma": 0.2, "tolerance": 0.05})
     read = load_posterior(str(tmp_path / "posterior"), model, "tiny")
     assert (read.rank, read.sigma, read.seed, read.targets, read.layers) == (5, 0.2, 7, "q_proj", "1:")
-    assert read_description(str(tmp_path / "posterior")).calibration == {"sigma": 0.2, "tolerance": 0.05}
+    said = read_description(str(tmp_path / "posterior"))
+    assert said.calibration == {"sigma": 0.2, "tolerance": 0.05}
+    assert (said.model, said.revision, said.base, said.draws) == ("tiny", "c0ffee", "base", 2)
     for ours, theirs in zip(read.matrices, made.matrices, strict=True):
         assert ours.name == theirs.name
         assert torch.equal(ours.basis, theirs.basis)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.engine import oracle
-from tests.engine.more_families import MORE, more
+from tests.engine.more_families import MORE, model_of, more
 from tests.tiny import FAMILIES, SIZES, tiny_model
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.posterior.posterior import build_posterior
@@ -80,10 +80,23 @@ def test_find_projections_targets_are_ends_of_names_or_globs():
     assert len(find_projections(model, "q_proj, v_proj")) == 4
 
 
+def test_find_projections_of_some_layers_are_none_that_stand_outside():
+    model = model_of(MORE["opt"][0], MORE["opt"][1] | {"word_embed_proj_dim": 16})
+    assert None in {p.layer for p in find_projections(model, "*")}
+    assert {p.layer[1] for p in find_projections(model, "*", "1:")} == {1}
+
+
+def test_find_projections_fused_weight_of_another_width_than_its_layout_has_is_refused():
+    model = tiny_model("phi3")
+    model.config.num_key_value_heads += 1
+    with pytest.raises(TokurError, match="qkv_proj has 64 output features, which its family's layout does not"):
+        find_projections(model)
+
+
 def test_find_projections_of_unknown_targets_names_what_there_is():
     with pytest.raises(TokurError, match=r"named wq; .*down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"):
         find_projections(tiny_model("llama"), "wq,k_proj")
-    with pytest.raises(TokurError, match="is named"):
+    with pytest.raises(TokurError, match="is named ,; it has"):
         find_projections(tiny_model("llama"), ",")
 
 
