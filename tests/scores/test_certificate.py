@@ -38,7 +38,7 @@ def test_certificate_is_read_as_it_was_written(tmp_path):
 
 
 def test_certificate_settings_have_the_calibration_of_p_correct_alone_and_the_generation_where_both_know_it():
-    assert "calibration" not in settings_for("ll", RUN, {}, DRAW_SETTINGS)
+    assert not any("calibration" in settings_for(name, RUN, {}, DRAW_SETTINGS) for name in ("ll", "tu"))
     made = settings_for("p_correct", RUN, {"temperature": 1.0, "seed": 1}, DRAW_SETTINGS)
     assert (made["calibration"], made["computed_from"], made["generation.temperature"]) == ("c", "logprobs", 1.0)
     assert "generation.seed" not in made

@@ -202,15 +202,17 @@ LEVEL, SAMPLES = 0.8, 12
 
 
 def part_of(whole):
-    """The lines of a full run that are to be there."""
+    """The lines of a full run that are to be there, and how many votes they settle."""
     by_question = {}
     for line in whole.splitlines(keepends=True):
         by_question.setdefault(json.loads(line)["id"], []).append(line)
-    kept = []
+    kept, settled = [], 0
     for lines in by_question.values():
         answers = [answer_of_a_tiny_model(Record.parse(line, None, None)) for line in lines]
-        kept += lines[: fewest_settled([answer and answer.text for answer in answers], LEVEL, SAMPLES)]
-    return b"".join(kept)
+        fewest = fewest_settled([answer and answer.text for answer in answers], LEVEL, SAMPLES)
+        kept += lines[:fewest]
+        settled += fewest <= SAMPLES
+    return b"".join(kept), settled
 
 
 @pytest.fixture
@@ -235,8 +237,9 @@ def test_stop_at_what_is_written_is_the_part_of_a_full_run_that_settles_the_vote
     monkeypatch.setattr(Decoder, "serve", lambda *asked: (drawn.append(one) or one for one in serve(*asked)))
     code, _, err = run_tokur(*command, "--stop-at", LEVEL, "--set", f"batch_size={rows}", "-o", output)
     assert code == 0, err
-    assert output.read_bytes() == part_of(whole)
-    assert len(part_of(whole)) < len(whole)
+    part, settled = part_of(whole)
+    assert output.read_bytes() == part
+    assert len(part) < len(whole)
     written = Counter(record["id"] for record in parsed(output.read_text()))
     assert written.total() == sum(one is not None for one in drawn)
-    assert f"of 9 questions settled; drew {written.total()} of {9 * SAMPLES} samples" in err
+    assert f"{settled} of 9 questions settled; drew {written.total()} of {9 * SAMPLES} samples" in err

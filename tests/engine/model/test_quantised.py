@@ -13,6 +13,7 @@ from tests.engine.loading import LORA, load, plain_model, save_adapter
 from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model.linear import weight_of
+from tokur_cli.engine.posterior import basis
 from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
@@ -115,7 +116,7 @@ def test_score_what_is_computed_beside_a_token_changes_nothing(kind, tmp_path):
         assert together[name] == pytest.approx(alone[name], abs=0.02), name
 
 
-def test_merge_adapter_stands_beside_quantised_weights_and_its_basis_is_that_of_both(tmp_path):
+def test_merge_adapter_stands_beside_quantised_weights_and_its_basis_is_that_of_both(tmp_path, monkeypatch):
     whole = quantise(plain_model(), "nf4", tmp_path)
     beside = save_adapter(tmp_path / "adapter", ("LoraConfig", LORA), tmp_path / "nf4", plain_model())
     loaded = load(tmp_path / "adapter")
@@ -130,6 +131,10 @@ def test_merge_adapter_stands_beside_quantised_weights_and_its_basis_is_that_of_
     for name in ("logprob", "entropy", "tu", "au", "eu"):
         assert got[name] == pytest.approx(expected[name], abs=0.02 if name == "eu" else 0.05), name
     assert expected["eu"].max() > 0.05
+    monkeypatch.setattr(basis, "_SAMPLED", 2)
+    digest = weight_digest(loaded.model, posterior.matrices)
+    posterior.matrices[0].module.base_layer.weight.view(-1)[5] ^= 1
+    assert weight_digest(loaded.model, posterior.matrices) != digest
     save_adapter(
         tmp_path / "ia3", ("IA3Config", {"target_modules": ["k_proj"], "feedforward_modules": []}), model=plain_model()
     )
