@@ -69,7 +69,6 @@ def test_a_file_is_read_as_it_was_written(calibration, tmp_path):
     [
         ("scores", ["eu", "no", "nor"], "it takes no, which this tokur does not compute"),
         ("scores", ["eu", "p_correct"], "it takes p_correct, which this tokur does not compute"),
-        ("scores", [], "it takes no score"),
         ("scores", ["eu"], "it needs a weight a score and an intercept, or the points of a single score"),
         ("weights", None, "it needs a weight a score"),
         ("schema", 2, "has schema 2; this tokur reads up to 1: update tokur"),

@@ -235,7 +235,8 @@ def test_stop_at_what_is_written_is_the_part_of_a_full_run_that_settles_the_vote
     """And no more is drawn."""
     output, drawn, serve = tmp_path / "part.jsonl", [], Decoder.serve
     monkeypatch.setattr(Decoder, "serve", lambda *asked: (drawn.append(one) or one for one in serve(*asked)))
-    code, _, err = run_tokur(*command, "--stop-at", LEVEL, "--set", f"batch_size={rows}", "-o", output)
+    options = ["--stop-at", LEVEL, "--set", f"batch_size={rows}", "-o", output]
+    code, _, err = run_tokur(*command, *options)
     assert code == 0, err
     part, settled = part_of(whole)
     assert output.read_bytes() == part
@@ -243,3 +244,7 @@ def test_stop_at_what_is_written_is_the_part_of_a_full_run_that_settles_the_vote
     written = Counter(record["id"] for record in parsed(output.read_text()))
     assert written.total() == sum(one is not None for one in drawn)
     assert f"{settled} of 9 questions settled; drew {written.total()} of {9 * SAMPLES} samples" in err
+    output.write_bytes(b"".join(part.splitlines(keepends=True)[:-1]))
+    for _ in ("a response is missing", "nothing is"):
+        assert run_tokur(*command, *options, "--resume")[0] == 0
+        assert output.read_bytes() == part

@@ -14,7 +14,6 @@ from tests.tiny import tiny_tokenizer
 from tokur_cli.engine.forward.hooks import Draws
 from tokur_cli.engine.model.linear import weight_of
 from tokur_cli.engine.posterior import basis
-from tokur_cli.engine.posterior.basis import weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
 from tokur_cli.engine.posterior.projections import find_projections
 from tokur_cli.engine.posterior.settings import PosteriorSettings
@@ -85,10 +84,10 @@ def test_weight_of_is_that_that_the_library_dequantises(kind, family, tmp_path):
         inputs = weight.shape[1]
         columns = weight_of("", projection.module, torch.float32, [3, inputs - 1])
         assert torch.equal(columns, projection.weight()[:, [3, inputs - 1]])
-        digest, module = weight_digest(loaded.model, [projection]), projection.module
+        digest, module = basis.weight_digest(loaded.model, [projection]), projection.module
         scales = module.state.SCB if kind == "int8" else module.weight.quant_state.absmax
         scales[-1] += 20
-        assert weight_digest(loaded.model, [projection]) != digest
+        assert basis.weight_digest(loaded.model, [projection]) != digest
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -132,9 +131,9 @@ def test_merge_adapter_stands_beside_quantised_weights_and_its_basis_is_that_of_
         assert got[name] == pytest.approx(expected[name], abs=0.02 if name == "eu" else 0.05), name
     assert expected["eu"].max() > 0.05
     monkeypatch.setattr(basis, "_SAMPLED", 2)
-    digest = weight_digest(loaded.model, posterior.matrices)
+    digest = basis.weight_digest(loaded.model, posterior.matrices)
     posterior.matrices[0].module.base_layer.weight.view(-1)[5] ^= 1
-    assert weight_digest(loaded.model, posterior.matrices) != digest
+    assert basis.weight_digest(loaded.model, posterior.matrices) != digest
     save_adapter(
         tmp_path / "ia3", ("IA3Config", {"target_modules": ["k_proj"], "feedforward_modules": []}), model=plain_model()
     )

@@ -40,7 +40,6 @@ def peft_quantities(model, folder, response):
     ("family", "targets"), [*((family, DEFAULT_TARGETS) for family in FAMILIES), ("phi3", "q_proj,k_proj,o_proj")]
 )
 def test_keep_posterior_writes_adapters_with_which_stock_peft_gives_the_shared_draws(family, targets, tmp_path):
-    """Parts of a fused weight share an adapter of a larger rank, beside others of single weights."""
     model = tiny_model(family)
     posterior = build_posterior(model, PosteriorSettings(sigma=0.3, seed=4, targets=targets))
     keep(tmp_path / "posterior", model, posterior)
