@@ -79,7 +79,6 @@ class UntilSettled:
                     yield self._ended.popleft()
                 if result is None and not self._open:
                     yield None
-            yield from self._ended
 
     def _due(self, source: Iterator[DecodingRequest | None]) -> Iterator[Poll | None]:
         """Yield what is to be drawn, of questions whose vote is open first; None where there is nothing yet."""
