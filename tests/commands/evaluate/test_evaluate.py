@@ -167,3 +167,12 @@ def test_evaluate_plots_are_written_as_png_and_svg(evaluate, tmp_path):
     assert {path.name for path in folder.iterdir()} == {f"{name}.{end}" for name in names for end in ("png", "svg")}
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.glob("*.png"))
     assert "AUROC" in (folder / "roc.svg").read_text()
+
+
+def test_evaluate_plots_draw_no_score_that_unlabelled_records_alone_have(evaluate, tmp_path):
+    pytest.importorskip("matplotlib")
+    records = list(many(40, names=("eu",)))
+    records[0]["correct"], records[0]["tokur"]["scores"] = None, {"ll": -1.0}
+    for options, expected in ((["--scores", "eu,ll"], 0), (["--versus", "ll"], 0), (["--scores", "ll"], 1)):
+        code, _, err = evaluate(records, options=[*options, "--plot", tmp_path / "plots", "--bootstrap", 0])
+        assert (code, "--plot: no labelled record has a score" in err) == (expected, bool(expected))

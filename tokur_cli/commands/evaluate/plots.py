@@ -69,6 +69,8 @@ def require_matplotlib() -> None:
 def write_plots(runs: Sequence[Columns], results: Results, folder: str) -> None:
     """Write all plots that the records give into a folder, which is made if it is not there."""
     plots = _Plots(runs, results, folder)
+    if not plots.best:
+        raise TokurError("--plot: no labelled record has a score")
     if results.overall.is_binary:
         plots.roc()
     plots.risk()
@@ -104,8 +106,9 @@ class _Plots:
             estimate = self._overall.scores[name].metrics[self._metric.name]
             return -math.inf if estimate.value is None else estimate.value
 
-        drawn = sorted(self._overall.scores, key=value, reverse=True)[: MOST_LINES - 1]
-        if versus is not None and versus not in drawn:
+        having = [name for name, score in self._overall.scores.items() if score.records]  # and a label
+        drawn = sorted(having, key=value, reverse=True)[: MOST_LINES - 1]
+        if versus in having and versus not in drawn:
             drawn = [*drawn[: MOST_LINES - 2], versus]
         return drawn
 
