@@ -187,10 +187,9 @@ class _Selection:
             everything += responses
             self.questions, self.answered = self.questions + 1, self.answered + answers
             correct = self._correct(question.references, drawn)
-            if question.references or any(label is not None for label in correct):
-                pairs = zip(correct, drawn, strict=True)
-                self.unmarked += sum(label is False and response.is_unmarked for label, response in pairs)
-                self.accuracy.add(correct, classes, choice.chosen if choice else None, answers=answers)
+            pairs = zip(correct, drawn, strict=True)
+            self.unmarked += sum(label is False and response.is_unmarked for label, response in pairs)
+            self.accuracy.add(correct, classes, choice.chosen if choice else None, answers=answers)
             if choice is None:
                 self.invalid.skip_or_raise(self._nothing_kept(question))
             if self.options.records:
