@@ -35,7 +35,9 @@ def span_scores(names: str | None) -> dict[str, Orientation]:
             ``eu_mean``, in any case; None or ``all`` for all.
     """
     known = {f"{name}_{how}": quantity.orientation for name, quantity in QUANTITIES.items() for how in AGGREGATES}
-    asked = {name.strip().lower() for name in (names or ALL).split(",") if name.strip()}
+    asked = {name.strip().lower() for name in (ALL if names is None else names).split(",") if name.strip()}
+    if not asked:
+        raise UsageError("--scores names none")
     unknown = sorted(asked - known.keys() - QUANTITIES.keys() - BASELINES.keys() - {ALL})
     if unknown:
         names_known = there_are([*QUANTITIES, *known, *BASELINES], *unknown)
