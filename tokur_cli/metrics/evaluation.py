@@ -155,14 +155,15 @@ class _Run(NamedTuple):
                 for metric, values in figures[name].items()
             }
             differences = {}
-            for other in baselines if self.resamples else ():
+            for other in baselines:
                 if other != name and other in scores:
                     pair, (ours, theirs) = (score, scores[other]), (figures[name], figures[other])
                     if np.logical_xor(*(np.isnan(of["confidence"]) for of in pair)).any():
                         ours, theirs = self._figures([_beside(*pair), _beside(*reversed(pair))])
-                    gaps = {metric: ours[metric] - theirs[metric] for metric in ours if metric in theirs}
+                    both = [metric for metric in ours if metric in theirs and METRICS[metric].has_interval]
+                    gaps = {metric: ours[metric] - theirs[metric] for metric in both}
                     found = {metric: Estimate.resampled(gap, is_difference=True) for metric, gap in gaps.items()}
-                    differences[other] = {metric: gap for metric, gap in found.items() if gap.p is not None}
+                    differences[other] = {metric: gap for metric, gap in found.items() if gap.value is not None}
             results[name] = ScoreResult(int(np.isfinite(score["confidence"]).sum()), metrics, differences)
         return results
 

@@ -69,13 +69,14 @@ def left_out(results: Results) -> list[str]:
 def reasons(results: Results) -> list[str]:
     """Return why metrics are not defined, each reason once."""
     told: dict[str, dict[str, None]] = {}
-    for score in results.overall.scores.values():
+    bootstrap, scores = results.options.bootstrap, results.overall.scores.values()
+    for score in scores:
         for metric, estimate in score.metrics.items():
             if estimate.reason:
                 told.setdefault(estimate.reason, {})[METRICS[metric].title] = None
-    if results.overall.undecided and any(score.differences for score in results.overall.scores.values()):
+    if bootstrap and results.overall.undecided and any(score.differences for score in scores):
         told.setdefault(results.overall.undecided, {})["verdicts"] = None
-    if results.options.bootstrap and results.overall.runs == results.overall.questions == 1:
+    if bootstrap and results.overall.runs == results.overall.questions == 1:
         told["fewer than 2 questions to resample"] = {"intervals": None}
     return [f"no {', '.join(names)}: {reason}" for reason, names in told.items()]
 
@@ -144,13 +145,14 @@ def _comparison_table(results: Results, versus: str) -> Table:
     compared = {name for differences in others.values() for name in differences}
     leads = leading(is_binary=results.overall.is_binary)
     metrics = [leads, *(metric for name, metric in METRICS.items() if metric.compared and name in compared)]
+    has_p = any(gap.p is not None for differences in others.values() for gap in differences.values())
     columns: list[Column] = []
     rows: dict[str, list[Cell]] = {name: [] for name in others}
     for metric in metrics:
-        columns += [Column(f"Δ{metric.title}{_unit(metric)}"), Column("p")]
+        columns += [Column(f"Δ{metric.title}{_unit(metric)}"), *[Column("p")] * has_p]
         for name, differences in others.items():
             difference = differences.get(metric.name, Estimate(None))
-            rows[name] += [figure(difference, metric.unit, signed=True), Cell(_p(difference.p))]
+            rows[name] += [figure(difference, metric.unit, signed=True), *[Cell(_p(difference.p))] * has_p]
     title = f"Score − {versus}, paired" + _in_brackets("percentage points", results.overall)
     return Table(title, "score", columns, [Row(name, cells, competes=False) for name, cells in rows.items()])
 
