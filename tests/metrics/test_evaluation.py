@@ -182,6 +182,11 @@ def test_runs_are_counted_together_and_their_figures_averaged():
     assert both.scores["s"].differences["t"]["auroc"].value == pytest.approx(2 * np.mean(aurocs) - 1)
     assert both.scores["s"].records == 42
     assert over_runs([good]) is good
+    without = evaluate_scores({"s": confidence, "t": label * math.nan}, label, bootstrap=50, baselines=("t",))
+    gap = other.scores["s"].differences["t"]["auroc"]
+    assert None not in (gap.low, gap.p)
+    for runs in ([other, without], [without, other]):  # no interval of one run stands among means over several
+        assert over_runs(runs).scores["s"].differences["t"]["auroc"] == Estimate(gap.value, values=(gap.value,))
 
 
 records = st.lists(

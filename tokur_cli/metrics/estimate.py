@@ -69,9 +69,11 @@ def over_runs(runs: Sequence[Any]) -> Any:
         runs: all of one kind: an estimate, a count, a flag, words, or a mapping or named tuple of these; a key that
             some runs lack is of the others.
     """
-    first = runs[0]
-    if len(runs) == 1:
-        return first
+    return runs[0] if len(runs) == 1 else _over_several(runs)
+
+
+def _over_several(runs: Sequence[Any]) -> Any:
+    first = runs[0]  # which may be the only one that has it, and no interval of one run stands among means over several
     if isinstance(first, Estimate):
         known = [run.value for run in runs if run.value is not None]
         return Estimate.mean(known) if known else first
@@ -81,7 +83,7 @@ def over_runs(runs: Sequence[Any]) -> Any:
         return sum(runs)
     if isinstance(first, Mapping):
         names = dict.fromkeys(name for run in runs for name in run)
-        return {name: over_runs([run[name] for run in runs if name in run]) for name in names}
+        return {name: _over_several([run[name] for run in runs if name in run]) for name in names}
     if first is None or isinstance(first, str):
         return None
-    return first._replace(**over_runs([run._asdict() for run in runs]))
+    return first._replace(**_over_several([run._asdict() for run in runs]))
