@@ -77,7 +77,8 @@ def test_evaluate_one_question_has_no_intervals_and_no_p_value(evaluate):
     ]
     _, rows, err = evaluate(records, options=["--versus", "ll"])
     assert "tokur evaluate: no intervals: fewer than 2 questions to resample\n" in err
-    assert not any("low" in row["auroc"] or row.get("difference") for row in rows)
+    gaps = [gap for row in rows for gap in row.get("difference", {}).values()]
+    assert all(figure.keys() == {"value"} for figure in [*gaps, *(row["auroc"] for row in rows)])
     records[0]["id"] = "another"
     _, rows, err = evaluate(records, options=["--versus", "ll"])
     assert ("no intervals" in err, all("low" in row["acc"] for row in rows)) == (False, True)
