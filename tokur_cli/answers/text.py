@@ -41,26 +41,16 @@ _COMPATIBLE = re.compile(
 )
 """Spaces, superscripts, subscripts and full-width characters, for which Unicode knows a plain one."""
 
-_PUNCTUATION = str.maketrans(
-    {
-        **dict.fromkeys("“”„«»「」『』", '"'),
-        **dict.fromkeys("‘’", "'"),
-        **dict.fromkeys("−‒", "-"),
-        **dict.fromkeys("⋅∙", "·"),
-        **dict.fromkeys("✕✖", "×"),
-        **dict.fromkeys("。।۔॥။", ". "),
-        **dict.fromkeys("،、", ", "),
-        "؟": "? ",
-        "؛": "; ",
-        "٫": ".",
-        "٬": ",",
-        "٪": "%",
-        "〜": "~",
-        "៖": ":",
-        "∴": " ",
-    }
-    | {"½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
-)
+_PUNCTUATION = {
+    ord(sign): written
+    for signs, written in (
+        *(("“”„«»「」『』", '"'), ("‘’", "'"), ("−‒", "-"), ("⋅∙", "·"), ("✕✖", "×"), ("。।۔॥။", ". "), ("،、", ", ")),
+        *(("؟", "? "), ("؛", "; "), ("٫", "."), ("٬", ","), ("٪", "%"), ("〜", "~"), ("៖", ":"), ("∴", " ")),
+        *(("½", r"\frac{1}{2}"), ("¼", r"\frac{1}{4}"), ("¾", r"\frac{3}{4}")),
+        *(("⅓", r"\frac{1}{3}"), ("⅔", r"\frac{2}{3}")),
+    )
+    for sign in signs
+}
 _DIGIT = re.compile(r"(?![0-9])\d")
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
 _EMPHASIS = re.compile(
