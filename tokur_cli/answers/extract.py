@@ -14,7 +14,7 @@ r"""The final answer of a response: what it states, found by the first of these 
 8.  ``whole``: the complete response, or what stands before an explanation or a check, when it is nothing but a number,
     letter, expression, words or (before rule 2) an answer that the question knows; else a last line that is
     nothing but a number or expression, or words behind a line that ends with a colon.
-9.  ``closing``: what the last sentences come to, see ``sentences``.
+9.  ``closing``: what the last sentences come to, see ``sentences``, or the one thing in bold in the last line.
 
 Rules 5 and 9 take the result of what is worked out (7 of "3 + 4 = 7 apples in total"). What they cannot read for
 sure is no answer: a range, a denial, a supposition, two numbers of which nothing tells which is meant. A next question
@@ -57,8 +57,9 @@ _LATEX = re.compile(  # a command's backslash that is not escaped in JSON
 TAGGED = re.compile(r".*<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _AFTERWORD = re.compile(  # what follows an answer and states none
     r"(?i)\n\W{0,9}(?:(?:(?:(?:let's|let us|let me|we can) )?(?:(?:double|sanity|quick|final)[- ])?(?:check|verify)"
-    r"|verification|note|tip|confidence|(?P<why>explanation|reasoning|(?:here's the )?breakdown|proof)|probe"
-    r"|vérification|comprobación|verifica|проверка|验算|验证|検算)\b[^\n]{0,20}[:：\n]"
+    r"(?: (?:this|it|that|(?:our|the|my) (?:answer|solution|result)))?(?: by [^\n:,]{0,60})?|verification"
+    r"|note|tip|confidence|(?P<why>explanation|reasoning|(?:here's the )?breakdown|proof)|probe"
+    r"|vérification|comprobación|verifica|проверка|验算|验证|检验|检查|検算)\b[^\n]{0,20}[:：\n]"
     r"|to (?:double[- ])?(?:check|verify)\b[^\n]{0,20}[,:\n])"
 )
 _NEXT_QUESTION = re.compile(
@@ -89,6 +90,9 @@ _OPENING = re.compile(
     r"(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this|that|we|you|i)\b)",
     re.IGNORECASE,
 )
+_ONLY_BOLD = re.compile(
+    r"[^*]*\*\*(?!\d+\.\*)([^*:]+?)[.!]?\*\*(?!\s?(?:[-–—~±%]|to\b|or\b|out of)|[^*]*[,=:;<>][^*]*\d)(?:[^*]*[.!)。])?"
+)
 _LEAD = re.compile(r"(?i)\A\W*(?:(?:so|thus|therefore|hence|conclusion)\b\W*)?(?:th(?:e|is|at)\s(?:\w+\s)?is\W+)?")
 _OPEN = re.compile(r"(?i)\b(?:if|when|unless|provided)\b|\b(?:and|or)\s+(?:yes|no)\b")  # leaves a verdict open
 
@@ -109,7 +113,18 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None, names: It
     for line in _NEXT_QUESTION.finditer(text, 0, _LONGEST_STATEMENT):  # with which a model goes on once it has answered
         if found := _read(text[: line.start()], wanted, known):
             return found
-    return _read(text, wanted, known)
+    found = _read(text, wanted, known)
+    emphasised = _emphasised(without_reasoning(response), wanted) if found is None or found.rule == "closing" else None
+    return emphasised if emphasised and (wanted == "words" or not found) else found
+
+
+def _emphasised(text: str, wanted: AnswerType | None) -> Extraction | None:
+    """Return the one thing that is bold in a text's last line, where that may be the answer and nothing doubts it."""
+    bold = _ONLY_BOLD.fullmatch(line := text.rstrip().rpartition("\n")[2])
+    said = plain(bold[1]) if bold and not language_of(line).is_unsure(plain(line)) else ""
+    is_value = wanted in (None, "value") and re.search(r"[\d\\]", said) and sentences.is_answer_alone(said)
+    is_name = wanted == "words" and not said[:1].islower() and 0 < sentences.word_count(said) <= 5
+    return Extraction(said, "closing") if is_value or is_name else None
 
 
 def _known_as(said: str, known: frozenset[str]) -> str | None:
@@ -144,16 +159,12 @@ def _read(text: str, wanted: AnswerType | None, known: frozenset[str] = frozense
         return marked
     if wanted == "choice" and (letter := _chosen_letter(text)):
         return Extraction(letter, "choice")
-    last_line = text.rstrip().rpartition("\n")[2]
-    verdict = _opening_verdict(text) or (_opening_verdict(_LEAD.sub("", last_line)) if wanted == "verdict" else None)
+    last = (text.rstrip().rpartition("\n")[2], sentences.SENTENCE_END.split(text.rstrip("*_. \n"))[-1])
+    said = (text, *(_LEAD.sub("", one) for one in last if wanted == "verdict"))
+    verdict = next(filter(None, map(_opening_verdict, said)), None)
     if verdict or wanted == "verdict":
         return Extraction(verdict, "verdict") if verdict and wanted != "value" else None
     return None if marked or sentences.UNDECIDED.match(text) else _unmarked(text, wanted)
-
-
-def _first_line(text: str) -> str:
-    """Return the first line of a text that is not blank."""
-    return text.strip().partition("\n")[0].strip()
 
 
 def _boxed(text: str, boxed: str, end: int, wanted: AnswerType | None) -> Extraction | None:
@@ -226,7 +237,7 @@ def _marked_up(text: str, wanted: AnswerType | None, known: frozenset[str]) -> E
     lists_choices = wanted == "choice" and "\nB:" in text
     for mark, rule in (("####", "hash"), ("\nA:", "answer_line")):
         behind = lines.rpartition(mark)[2].strip() if mark in lines else ""
-        line = _first_line(behind)
+        line = behind.partition("\n")[0].rstrip()
         is_heading = rule == "hash" and canonical(line).kind == "words" and (wanted == "value" or behind != line)
         is_heading = is_heading and not _known_as(line, known)
         if not is_heading and sentences.is_answer_alone(line) and not (rule == "answer_line" and lists_choices):
@@ -244,16 +255,17 @@ def _after_marker(text: str, wanted: AnswerType | None, known: frozenset[str] = 
             continue
         if wanted == "verdict" and (verdict := _opening_verdict(text[end:])):
             return Extraction(verdict, "answer_is")
-        name = _known_as(_first_line(text[end:]), known)
+        first, _, rest = text[end:].lstrip().partition("\n")
+        name = _known_as(first.rstrip(), known)
         if name and not language.is_unsure(marker[0]):
-            return _corrected(text[end:].lstrip().partition("\n")[2], Extraction(name, "answer_is"), wanted)
+            return _corrected(rest, Extraction(name, "answer_is"), wanted)
         following = language.with_points(text[end : end + _LONGEST_STATEMENT])
         answer, behind = sentences.stated(following, language, text[:start], marker[0], wanted) or ("", 0)
         is_words = sentences.is_prose(answer) and canonical(answer).number is None and not re.search(r"[\d\\]", answer)
         is_read = answer and not (wanted == "value" and is_words)  # "fünfundzwanzig" is no number that we could compare
         # "Answer: First, we add …" announces a solution, whose first sentence does not hold the answer.
         is_name = wanted == "words" and sentences.word_count(answer) <= 8
-        is_short = sentences.word_count(_first_line(following)) <= 12 and (is_name or sentences.is_answer_alone(answer))
+        is_short = sentences.word_count(first) <= 12 and (is_name or sentences.is_answer_alone(answer))
         if leads and not (is_read and (is_short or canonical(answer).kind == "choice")):
             return None
         return _corrected(following[behind:], Extraction(answer if is_read else "", "answer_is"), wanted)

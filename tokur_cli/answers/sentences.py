@@ -40,9 +40,10 @@ _ASIDE = re.compile(
 _BESIDE = re.compile(  # where the reason for an answer begins, or what it is told apart from
     r"(?i)[,;]?\s*(?:\b(?:because|since)\b|因为|因為|由于|由於)"
     r"|[,;]?\s*(?:\b(?:rather than|instead of|as opposed to|unlike|out of)\b|,\s+(?:not|no)\b)"
-    r"|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
+    r"|,\s+or\s+(?:about|approximately|roughly|around)\b|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
 )
-_GIVEN = re.compile(r"(?i),?\s(?:which occurs )?(?:when|where|at|since|because)\s\$?[a-z](?:_\w+)?\s*=[^=,;]*\Z")
+_REASON_FIRST = re.compile(r"(?i)\A\W*(?:since|because)\b[^,\n]*,\s+(?=[^\d,]*\d[\d.,/]*[^\d,]*\Z)")
+_GIVEN = re.compile(r"(?i),?\s(?:which occurs |\w+ed )?(?:when|where|at|since|because)\s\$?[a-z](?:_\w+)?\s*=[^=,;]*\Z")
 _VALUED = re.compile(r"(?i)(?:\A|\b(?:max|min|value)\w*\b[^.,;]*\b(?:is|of)\s)[\s$*]*[-−]?[$€£]?\d[\d.,]*[\s$*]*\Z")
 _RESULT = re.compile(  # gives the result of what stands before it
     r"(?i)\b(?:(?:which|that|this) (?:is|equals|makes|gives|leaves)(?: us)?|that is,?|i\.e\.,?|namely"
@@ -83,12 +84,13 @@ _PAIR = re.compile(
     r"|(?<![\d:])\d+(?:\s?:\s?\d+)+(?![\d:])(?<!:\d\d)"
 )
 _HEADING = re.compile(r"(?i)\A\W*(?:step|part|case|question|problem)\s\d+\s*[:.)–-]+\s*(?=\S)")
-_CONFIDENCE = re.compile(
+_REMARK = re.compile(  # a sentence about the answer, or to the reader
     r"(?i)\bI(?:'m| am) (?:about |only )?\d+\s?%\s(?:sure|certain|confident)\W*\Z|\A\W*(?:my )?confidence\W+\d"
+    r"|\A\W*(?:let me know|feel free|(?:i )?hope this|would you like)\b|\A[*_ ]*\((?-i:[A-Z][a-z])[^()]*\)?\W*\Z"
 )
 _ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
 _SOLVED = re.compile(  # what leads to the only equation of a sentence, or to the one that it draws from others
-    r"(?i)(?:\A|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|implies|yields|produces)\b)[^=]*=\s*"
+    r"(?i)(?:\A|解得|\b(?:so|then|therefore|thus|hence|giv(?:es|ing)|get|have|means|implies|yields|produces)\b)[^=]*=\s*"
 )
 _INITIALS = re.compile(  # the "John F." of "John F. Kennedy", but not that of a sentence before another
     r"[*_ ]*(?:(?:[A-Z][\w'’-]*|[A-Z]\.|(?:Mrs?|Ms|Dr|Gen|Lt|Sgt|Col|Capt|Sir|Prof)\.)\s)*[A-HJ-UWYZ]\.(?=\s[A-Z])"
@@ -104,7 +106,7 @@ _MORE_BEHIND = re.compile(  # behind a number that is not all: the 10 of "10-12"
     r"|choose|mod|plus|minus|divided by|multiplied by|to the power of)(?:\s+the)?)\s+[-+]?[$€£¥]?(?:\d|\\frac)"
 )
 _FACTOR_BEHIND = re.compile(r"\s?[*·×]\s?(?:π|√|\\?(?:pi|sqrt)|[A-Za-z]\b)|!\s*[a-z]")  # 25 of "25*π"
-_BOUND_BEFORE = re.compile(r"(?:[≠<>≤≥]|!=|\\(?:ne|le|ge|lt|gt|neq|leq|geq))\s*\Z")
+_BOUND_BEFORE = re.compile(r"(?:[≠<>≤≥]|[!=]=|\\(?:[nlg]eq?|[lg]t)|(?<![A-Za-z])[a-z](?:\^\d)?\)?\s?[-+*/])\s*\Z")
 _FUNCTION_BEFORE = re.compile(r"(?i)(?:√|\b(?:(?:sqrt|log|ln|sin|cos|tan)[({]*|(?:root|half) of|twice))\s*\Z")
 
 # "7 boxes * 9 cookies / box = " in front of what a calculation comes to: amounts, each with a link to the next.
@@ -156,7 +158,7 @@ def is_cut_off(text: str) -> bool:
 
 def main_clause(sentence: str, language: Language) -> str:
     """Return a sentence without asides, reasons, contrasts and what it takes back."""
-    sentence = _ASIDE.sub(lambda aside: aside["math"] or "", sentence)
+    sentence = _REASON_FIRST.sub("", _ASIDE.sub(lambda aside: aside["math"] or "", sentence))
     corrected = CORRECTION.search(sentence) if language is ENGLISH else None
     if corrected and corrected.start():
         sentence = sentence[corrected.end() :].lstrip(" ,:")
@@ -164,7 +166,8 @@ def main_clause(sentence: str, language: Language) -> str:
         sentence = sentence[: given.start()]
     for cut in _BESIDE.finditer(sentence):
         before, behind = sentence[: cut.start()], sentence[cut.start() :]
-        if before and "=" not in behind and (re.search(r"\d", before) or not re.search(r"\d", behind)):
+        is_reason = "=" not in behind or _only(_readings(before))
+        if before and is_reason and (re.search(r"\d", before) or not re.search(r"\d", behind)):
             return before.rstrip(" ,;")
     return sentence
 
@@ -232,7 +235,9 @@ def closing(text: str) -> str | None:
     is_cut = not _ENDED.search(text[-300:])  # by a limit on tokens
     while sentences:
         sentence = _HEADING.sub("", sentences.pop())
-        found = [] if _CONFIDENCE.search(sentence) else _readings(sentence)
+        if _REMARK.search(sentence):
+            continue
+        found = _readings(sentence)
         is_fragment = is_cut and (not found or word_count(sentence[found[-1].end :].partition(",")[2]) > 2)
         if is_fragment or sentence.endswith(("?", ":")):
             return None
@@ -261,7 +266,9 @@ def _concluded(sentence: str, worked: str, language: Language, *, is_marked: boo
     if said := [amount for amount in whole if any(0 <= amount.start - end <= 2 for end in results)]:
         return said[-1].text
     last = found[-1]
-    is_told = last in whole and bool(_PREDICATE.search(main[: last.start])) and word_count(main[last.end :]) <= 3
+    told = [amount for amount in whole if _PREDICATE.search(main[: amount.start])]
+    between = main[told[0].end : last.start] if told[-1:] == [last] else " and "  # "the one is 5 and the other is 12"
+    is_told = (" and " not in between or bool(language.concludes(between))) and word_count(main[last.end :]) <= 3
     if len(whole) < len(found) and (is_marked or not is_told):
         return _only([amount for amount in whole if amount.value == worth])
     if is_marked and language is ENGLISH and (setting := _SETTING.match(main)):
@@ -290,7 +297,8 @@ def _only(found: list[Amount]) -> str | None:
 def _of_calculation(main: str, found: list[Amount], result: tuple[int, int]) -> str | None:
     """Return the result of a sentence's calculation; None where other numbers follow."""
     if {amount.value for amount in found} - {amount.value for amount in found if amount.start < result[1]}:
-        return None
+        drawn = main[so.end() :] if (so := SO.search(main, result[1])) else ""
+        return None if ENGLISH.is_unsure(drawn) else _only(_readings(drawn))
     number = next((amount for amount in found if amount.start >= result[0] - 1), None)
     return number.text if number and number.start <= result[1] else main[slice(*result)].strip()
 

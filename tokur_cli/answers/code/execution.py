@@ -33,13 +33,7 @@ from tokur_cli.records.errors import TokurError
 SECONDS = 10.0
 """Wall-clock time of one run."""
 
-LIMITS = {
-    "RLIMIT_AS": 1 << 30,
-    "RLIMIT_FSIZE": 16 << 20,
-    "RLIMIT_NPROC": 0,
-    "RLIMIT_NOFILE": 64,
-    "RLIMIT_CORE": 0,
-}
+LIMITS = {"RLIMIT_AS": 1 << 30, "RLIMIT_FSIZE": 16 << 20, "RLIMIT_NPROC": 0, "RLIMIT_NOFILE": 64, "RLIMIT_CORE": 0}
 """Limits of a process: bytes of memory and of any one file; how many processes and threads it may start (root may start
 any number outside bubblewrap); open files; bytes of a core dump."""
 
