@@ -151,9 +151,7 @@ def _split(row: Record, named: str | None) -> Iterator[Record]:
         verdicts = [own[name] for name in _MARKS if isinstance(own.get(name), bool)]
         if verdicts:
             own.setdefault("correct", verdicts[0])
-        one = row.copy()
-        for name, value in own.items():
-            one.set(name, value)
+        one = Record(row.fields | own, row.source, row.line, row.size)
         reason = find_value(own, "finish_reason", str) or find_value(own, "finish_reasons", str)
         known = {"prompt_token_ids": row.get("prompt_token_ids"), **logged_tokens(own | parts)}
         rows.append(with_tokur(one, sample=number, finish_reason=reason, **known))
@@ -176,6 +174,8 @@ def _samples(row: Record) -> tuple[str, list[Any]]:
     found = {}
     for name in () if isinstance(fields.get("response"), str) else _SAMPLES:
         items = [item for item in find_value(fields, name, list) or [] if item is not None]
+        if len({str(item.get("question")) for item in dicts(items)}) > 1:
+            raise row.error(f'"{name}" holds rows with questions of their own: write each on a line of its own')
         are_options = name == "choices" and not all(isinstance(item, dict) and "label" not in item for item in items)
         if items and not are_options and all(_said(item) is not None for item in items):
             found[name] = find_value(fields, name)
