@@ -112,7 +112,7 @@ def language_of(text: str) -> Language:
             if language.common.startswith("[") and re.search(language.common, lowered):
                 return language
     words = re.findall(r"[^\W\d_]{2,}|[^\W\d_a-z]", lowered)[-60:]
-    return max(_TABLE, key=lambda language: sum(word in _COMMON[language.code] for word in words))
+    return max(_TABLE, key=lambda language: sum(map(_COMMON[language.code].__contains__, words)))
 
 
 def markers(text: str) -> list[tuple[re.Match[str], Language]]:
