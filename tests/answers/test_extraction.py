@@ -95,6 +95,16 @@ def test_extract_answer_reads_no_verdict_or_letter_that_is_open():
     assert extract_answer("Yes, 11 is prime.", wanted="value") is None
 
 
+def test_extract_answer_reads_no_name_in_bold_that_is_not_what_is_said():
+    said = ["The author of **Hamlet** is William Shakespeare.", "Die Hauptstadt von **Österreich** ist Wien."]
+    said += [
+        "The capital of Australia is Canberra.\n\n**Note**: Sydney is larger.",
+        "It is Canberra.\n\n**Would you like more detail?**",
+    ]
+    for response in (*said, "The largest planets are these.\n- **Jupiter**\n- **Saturn**"):
+        assert extract_answer(response, wanted="words") is None, response
+
+
 def test_extract_answer_takes_a_closing_letter_before_a_boxed_formula():
     worked = r"We get \boxed{v = \sqrt{2gh}}, which only one option has."
     assert extract_answer(worked + "\n\n**Answer: D**", wanted="choice").text == "D"
@@ -148,7 +158,7 @@ RUNS += ["Step 1", "## ", "1. ", "twenty-", "so ", "x^2+", "2*3=", "If ", "Quest
 
 def test_extract_answer_takes_time_in_proportion_to_a_hostile_text():
     for run in RUNS:
-        for start, end in (("", ""), ("The answer is ", "!"), ("\\boxed{", "")):
+        for start, end in (("", ""), ("The answer is ", "!"), ("\\boxed{", ""), ("It is **5** ", "")):
             text = start + run * (40_000 // len(run)) + end
             began = time.thread_time()
             extract_answer(text)

@@ -123,8 +123,7 @@ def canonical(answer: str) -> Canonical:
     if (date := _DATE.fullmatch(shown)) and re.search(r"\d", shown):
         month = [name[:3] for name in _MONTHS].index(date[2][:3].title()) + 1
         return Canonical("words", f"{date[4] or '?'}-{month:02}-{int(date[1] or date[3] or 0):02}", marked)
-    number = read_number(marked)
-    if number is not None:
+    if (number := read_number(marked)) is not None:
         is_spelled = not any(map(str.isdigit, marked))
         return Canonical("number", text, str(number.value * number.scale) if is_spelled else marked, number)
     if choice := _CHOICE.fullmatch(shown):

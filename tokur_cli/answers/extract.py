@@ -59,7 +59,7 @@ _AFTERWORD = re.compile(  # what follows an answer and states none
     r"(?i)\n\W{0,9}(?:(?:(?:(?:let's|let us|let me|we can) )?(?:(?:double|sanity|quick|final)[- ])?(?:check|verify)"
     r"(?: (?:this|it|that|(?:our|the|my) (?:answer|solution|result)))?(?: by [^\n:,]{0,60})?|verification"
     r"|note|tip|confidence|(?P<why>explanation|reasoning|(?:here's the )?breakdown|proof)|probe"
-    r"|vérification|comprobación|verifica|проверка|验算|验证|检验|检查|検算)\b[^\n]{0,20}[:：\n]"
+    r"|vérification|comprobación|verifica|проверка|(?:验算|验证|检验|检查)(?!(?s:.{0,300})(?:故(?!事)|舍去))|検算)\b[^\n]{0,20}[:：\n]"
     r"|to (?:double[- ])?(?:check|verify)\b[^\n]{0,20}[,:\n])"
 )
 _NEXT_QUESTION = re.compile(
@@ -90,8 +90,10 @@ _OPENING = re.compile(
     r"(?:[,.!:;–—]|-\s|$|\n)|\s\(|\s(?:it|he|she|they|there|this|that|we|you|i)\b)",
     re.IGNORECASE,
 )
-_ONLY_BOLD = re.compile(
-    r"[^*]*\*\*(?!\d+\.\*)([^*:]+?)[.!]?\*\*(?!\s?(?:[-–—~±%]|to\b|or\b|out of)|[^*]*[,=:;<>][^*]*\d)(?:[^*]*[.!)。])?"
+_ONLY_BOLD = re.compile(  # but no item of a list
+    r"(?!\s*(?:[-•]|\d+[.)])\s+\*\*)[^*\w]*(\w[^*]*)?(?<!\d and )\*\*(?!\d+\.\*)([^*:?]+?)[.!]?\*\*"
+    r"(?(1)(?!\s(?:is|was|are|ist|est)\s[A-Z\d]))"  # "the author of **Hamlet** is William Shakespeare"
+    r"(?!\s?(?:[-–—~±%:]|to\b|or\b|out of)|[^*,=:;<>]*[,=:;<>][^*]*\d)(?:[^*]*[.!)。])?"
 )
 _LEAD = re.compile(r"(?i)\A\W*(?:(?:so|thus|therefore|hence|conclusion)\b\W*)?(?:th(?:e|is|at)\s(?:\w+\s)?is\W+)?")
 _OPEN = re.compile(r"(?i)\b(?:if|when|unless|provided)\b|\b(?:and|or)\s+(?:yes|no)\b")  # leaves a verdict open
@@ -121,7 +123,7 @@ def extract_answer(response: str, *, wanted: AnswerType | None = None, names: It
 def _emphasised(text: str, wanted: AnswerType | None) -> Extraction | None:
     """Return the one thing that is bold in a text's last line, where that may be the answer and nothing doubts it."""
     bold = _ONLY_BOLD.fullmatch(line := text.rstrip().rpartition("\n")[2])
-    said = plain(bold[1]) if bold and not language_of(line).is_unsure(plain(line)) else ""
+    said = plain(bold[2]) if bold and not language_of(line).is_unsure(plain(line)) else ""
     is_value = wanted in (None, "value") and re.search(r"[\d\\]", said) and sentences.is_answer_alone(said)
     is_name = wanted == "words" and not said[:1].islower() and 0 < sentences.word_count(said) <= 5
     return Extraction(said, "closing") if is_value or is_name else None
@@ -212,8 +214,7 @@ def reference_answer(reference: str) -> str | None:
 @lru_cache(maxsize=1024)
 def wanted_by(reference: str | None) -> AnswerType | None:
     """Return what a question wants; only its reference can tell."""
-    gold = reference_answer(reference or "")
-    if gold is None:
+    if (gold := reference_answer(reference or "")) is None:
         return None
     form = canonical(gold)
     is_name = form.kind == "expression" and sentences.is_prose(gold) and not re.search(r"[\\=<>^+*$\d]", gold)
@@ -256,8 +257,7 @@ def _after_marker(text: str, wanted: AnswerType | None, known: frozenset[str] = 
         if wanted == "verdict" and (verdict := _opening_verdict(text[end:])):
             return Extraction(verdict, "answer_is")
         first, _, rest = text[end:].lstrip().partition("\n")
-        name = _known_as(first.rstrip(), known)
-        if name and not language.is_unsure(marker[0]):
+        if (name := _known_as(first.rstrip(), known)) and not language.is_unsure(marker[0]):
             return _corrected(rest, Extraction(name, "answer_is"), wanted)
         following = language.with_points(text[end : end + _LONGEST_STATEMENT])
         answer, behind = sentences.stated(following, language, text[:start], marker[0], wanted) or ("", 0)

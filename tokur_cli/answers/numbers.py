@@ -235,8 +235,7 @@ def _behind(text: str, start: int, *, is_money: bool) -> tuple[Fraction, Unit | 
     scale, power, end = Fraction(1), 1, start
     position = start
     for _ in range(4):
-        word = _WORD.match(text, position)
-        if word is None:
+        if (word := _WORD.match(text, position)) is None:
             break
         name = word["sign"] or word["name"]
         letter = _LETTER_SCALES.get(name)

@@ -53,8 +53,7 @@ def quality_of(record: Record, answer: str | None, *, may_run_code: bool = False
         raise record.error(f'the rule of {task} does not fit its rows once they are JSON: give it a label "correct"')
     if task in EVALUATING and not may_run_code:
         raise record.error(f'the rule of {task} may run the answer: give --unsafe-code-execution, or a label "correct"')
-    rule = _rule(task)
-    if rule is None:
+    if (rule := _rule(task)) is None:
         raise record.error(f'Reasoning Gym has no task {task}: give it a label "correct"')
     try:
         return min(1.0, max(0.0, float(rule(answer, record.fields))))

@@ -38,9 +38,9 @@ _ASIDE = re.compile(
     rf"(?P<math>{_MATH})|" r"(?<=\S)\s*\((?:[\d.,]+\s?[A-Za-z]+|[^()]*[^\W\d_]{2}[^()]*|[^()]*[=≈][^()]*)\)", re.DOTALL
 )
 _BESIDE = re.compile(  # where the reason for an answer begins, or what it is told apart from
-    r"(?i)[,;]?\s*(?:\b(?:because|since)\b|因为|因為|由于|由於)"
+    r"(?i)[,;]?\s*(\b(?:because|since)\b|因为|因為|由于|由於)"
     r"|[,;]?\s*(?:\b(?:rather than|instead of|as opposed to|unlike|out of)\b|,\s+(?:not|no)\b)"
-    r"|,\s+or\s+(?:about|approximately|roughly|around)\b|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
+    r"|,\s+or\s+(?:about|approximately|roughly|around)\b(?!.*(?:,\s|round))|\s+[-–—]\s+(?=[^\W\d_]{2})|\s+—|\s+--\s"
 )
 _REASON_FIRST = re.compile(r"(?i)\A\W*(?:since|because)\b[^,\n]*,\s+(?=[^\d,]*\d[\d.,/]*[^\d,]*\Z)")
 _GIVEN = re.compile(r"(?i),?\s(?:which occurs |\w+ed )?(?:when|where|at|since|because)\s\$?[a-z](?:_\w+)?\s*=[^=,;]*\Z")
@@ -85,8 +85,9 @@ _PAIR = re.compile(
 )
 _HEADING = re.compile(r"(?i)\A\W*(?:step|part|case|question|problem)\s\d+\s*[:.)–-]+\s*(?=\S)")
 _REMARK = re.compile(  # a sentence about the answer, or to the reader
-    r"(?i)\bI(?:'m| am) (?:about |only )?\d+\s?%\s(?:sure|certain|confident)\W*\Z|\A\W*(?:my )?confidence\W+\d"
-    r"|\A\W*(?:let me know|feel free|(?:i )?hope this|would you like)\b|\A[*_ ]*\((?-i:[A-Z][a-z])[^()]*\)?\W*\Z"
+    r"(?i)\bI(?:'m| am) (?:about |only )?\d+\s?%\s(?:sure|certain|confident)\W*\Z"
+    r"|\A\W*(?:(?:my )?confidence\W+\d|(?:let me know|feel free|(?:i )?hope this|would you like)\b)"
+    r"|\A[*_ ]*\((?!(?:so|then|the total is|in total|all together|altogether)\b)(?-i:[A-Z][a-z])[^()]*\)?\W*\Z"
 )
 _ENDED = re.compile(r"[.!?:;)\]}%$\"'*_>|]\s*\Z|[\d\U0001f300-\U0001faff]\s*\Z")
 _SOLVED = re.compile(  # what leads to the only equation of a sentence, or to the one that it draws from others
@@ -106,7 +107,12 @@ _MORE_BEHIND = re.compile(  # behind a number that is not all: the 10 of "10-12"
     r"|choose|mod|plus|minus|divided by|multiplied by|to the power of)(?:\s+the)?)\s+[-+]?[$€£¥]?(?:\d|\\frac)"
 )
 _FACTOR_BEHIND = re.compile(r"\s?[*·×]\s?(?:π|√|\\?(?:pi|sqrt)|[A-Za-z]\b)|!\s*[a-z]")  # 25 of "25*π"
-_BOUND_BEFORE = re.compile(r"(?:[≠<>≤≥]|[!=]=|\\(?:[nlg]eq?|[lg]t)|(?<![A-Za-z])[a-z](?:\^\d)?\)?\s?[-+*/])\s*\Z")
+_BOUND_BEFORE = re.compile(
+    r"(?:[≠<>≤≥±]|[!=]=|\\[nlg][et]q?|(?<![A-Za-z])(?:[a-z](?:\^\d)?\)?\s?-|(?<!\d)[a-z](?:\^\d)?\)?\s?[+*/]))\s*\Z"
+)
+_NOT_DRAWN = re.compile(
+    r"(?i)\b(?:step|option|case|the)\s\d|\d(?:st|nd|rd|th|\sdigits?)\b|\A\W*(?:let|now|next|we (?:carry|write))\b"
+)
 _FUNCTION_BEFORE = re.compile(r"(?i)(?:√|\b(?:(?:sqrt|log|ln|sin|cos|tan)[({]*|(?:root|half) of|twice))\s*\Z")
 
 # "7 boxes * 9 cookies / box = " in front of what a calculation comes to: amounts, each with a link to the next.
@@ -159,14 +165,14 @@ def is_cut_off(text: str) -> bool:
 def main_clause(sentence: str, language: Language) -> str:
     """Return a sentence without asides, reasons, contrasts and what it takes back."""
     sentence = _REASON_FIRST.sub("", _ASIDE.sub(lambda aside: aside["math"] or "", sentence))
-    corrected = CORRECTION.search(sentence) if language is ENGLISH else None
-    if corrected and corrected.start():
+    if language is ENGLISH and (corrected := CORRECTION.search(sentence)) and corrected.start():
         sentence = sentence[corrected.end() :].lstrip(" ,:")
     if (given := _GIVEN.search(sentence)) and _VALUED.search(sentence[: given.start()]):
         sentence = sentence[: given.start()]
     for cut in _BESIDE.finditer(sentence):
         before, behind = sentence[: cut.start()], sentence[cut.start() :]
-        is_reason = "=" not in behind or _only(_readings(before))
+        said = {one.value for one in _readings(before)} if cut[1] and not is_prose(sentence[cut.end() :]) else set()
+        is_reason = "=" not in behind or (len(said) == 1 and said != {_worked_out(behind)})
         if before and is_reason and (re.search(r"\d", before) or not re.search(r"\d", behind)):
             return before.rstrip(" ,;")
     return sentence
@@ -234,8 +240,7 @@ def closing(text: str) -> str | None:
     sentences = _sentences(language.with_points(text[-4_000:]))
     is_cut = not _ENDED.search(text[-300:])  # by a limit on tokens
     while sentences:
-        sentence = _HEADING.sub("", sentences.pop())
-        if _REMARK.search(sentence):
+        if _REMARK.search(sentence := _HEADING.sub("", sentences.pop())):
             continue
         found = _readings(sentence)
         is_fragment = is_cut and (not found or word_count(sentence[found[-1].end :].partition(",")[2]) > 2)
@@ -298,7 +303,7 @@ def _of_calculation(main: str, found: list[Amount], result: tuple[int, int]) -> 
     """Return the result of a sentence's calculation; None where other numbers follow."""
     if {amount.value for amount in found} - {amount.value for amount in found if amount.start < result[1]}:
         drawn = main[so.end() :] if (so := SO.search(main, result[1])) else ""
-        return None if ENGLISH.is_unsure(drawn) else _only(_readings(drawn))
+        return None if ENGLISH.is_unsure(drawn) or _NOT_DRAWN.search(drawn) else _only(_readings(drawn))
     number = next((amount for amount in found if amount.start >= result[0] - 1), None)
     return number.text if number and number.start <= result[1] else main[slice(*result)].strip()
 
@@ -356,7 +361,6 @@ def _worked_out(text: str) -> Fraction | str | None:
         starts = [result[0]] if result else []
         starts += [words.end() for words in _RESULT.finditer(line, result[1] if result else 0)]
         for start in starts:
-            said = amounts(line[start : start + 40])
-            if said and said[0].start <= 2:
+            if (said := amounts(line[start : start + 40])) and said[0].start <= 2:
                 last = said[0].value
     return last

@@ -53,8 +53,7 @@ def arguments(script: Path) -> list[str]:
     Raises:
         TokurError: bubblewrap is not installed.
     """
-    program = shutil.which("bwrap")
-    if program is None:
+    if (program := shutil.which("bwrap")) is None:
         on_linux = "install bubblewrap (apt install bubblewrap, dnf install bubblewrap)"
         raise refusal(on_linux if sys.platform == "linux" else "bubblewrap, which isolates it, exists for Linux only")
     command = [program, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
