@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):  # `pytest -n 2`: cores are shared
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+settings.register_profile("patient", deadline=None)  # a busy machine is no fault
+settings.load_profile("patient")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

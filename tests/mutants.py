@@ -30,7 +30,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
@@ -162,8 +161,6 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     for library in PRELOADED:
         importlib.import_module(library)
-    hypothesis.settings.register_profile("patient", deadline=None)
-    hypothesis.settings.load_profile("patient")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "copy")
         shutil.copytree(Path.cwd(), copy, ignore=NOT_COPIED)

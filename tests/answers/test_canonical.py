@@ -60,7 +60,6 @@ def test_canonical_gives_other_answers_a_kind_and_a_text(text, kind, normal):
     assert (form.kind, form.text) == (kind, normal)
 
 
-@settings(deadline=None)  # expressions are compiled on their first use
 @given(
     st.fractions(max_denominator=10**6), st.sampled_from(["{}", "${}$", r"\boxed{{{}}}", "**{}**", " {}.", "x = {}"])
 )
@@ -77,7 +76,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(max_size=60))
 def test_canonical_and_extract_answer_take_any_text(text):
     assert canonical(text).kind in ("number", "choice", "words", "expression")

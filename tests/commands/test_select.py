@@ -48,7 +48,7 @@ rows = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows, st.randoms(), st.sampled_from(["maj", "wbon", "bon"]), st.sampled_from(["10%", "60%", "100%"]))
 def test_select_the_order_of_the_input_changes_nothing(select, rows, rng, method, keep):
     lines = [response(name, sample, answer, score) for name, sample, answer, score in rows]

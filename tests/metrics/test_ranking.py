@@ -2,7 +2,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -71,7 +71,6 @@ def test_neighbours_are_merged_into_groups_of_about_equal_size():
     assert ranking(confidence, confidence / 3, most_groups=3)(np.ones((1, 8))).size.tolist() == [[4, 2, 2]]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0.0, 0.25, 1.0])), min_size=1, max_size=6))
 def test_ties_count_as_the_mean_over_all_orders(rows):
     confidence, label = (np.array(column, dtype=float) for column in zip(*rows, strict=True))

@@ -26,7 +26,7 @@ from tokur_cli.records.errors import RecordError, TokurError, UsageError
 from tokur_cli.records.reader import read_records
 from tokur_cli.records.streams import elements, lines, open_input
 
-calm = settings(deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+calm = settings(derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 LINES = b'\xef\xbb\xbf{"a":1}\n{"b":"\xe2\x80\xa8"}\r\n\n  \n{"c":3}'
 NOTE = b"\x50\x2a\x4d\x18\x04\x00\x00\x00note"
 FORMS = {

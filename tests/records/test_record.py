@@ -19,7 +19,7 @@ from tokur_cli.records.prompt import Prompt
 from tokur_cli.records.question import Questions
 from tokur_cli.records.record import Record
 
-calm = settings(deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+calm = settings(derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 """The same examples on every machine, however slow it is."""
 
 

@@ -14,7 +14,6 @@ from tokur_cli.records.record import Record
 from tokur_cli.records.writer import Continuation, RecordWriter, open_output
 
 calm = settings(
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

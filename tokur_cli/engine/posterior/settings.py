@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +71,10 @@ def settings_of_draws(posterior: PosteriorSettings | None, draws: int, sampling:
     return values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PosteriorDescription(PosteriorSettings):
     """What ``posterior.json`` says."""
 
-    _: KW_ONLY
     model: str  # name of the model, as the user typed it
     revision: str | None  # its hub commit; None for local files
     fingerprint: str  # of its weights, see ``weight_digest``
