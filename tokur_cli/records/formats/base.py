@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from string import ascii_uppercase
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.formats.logprobs import logged_tokens
-from tokur_cli.records.mapping import find_value, with_fields
+from tokur_cli.records.mapping import find_value
 from tokur_cli.records.prompt import read_response, with_reasoning
 from tokur_cli.records.record import SCHEMA, Record, as_text
 
@@ -151,14 +151,15 @@ def _split(row: Record, named: str | None) -> Iterator[Record]:
         verdicts = [own[name] for name in _MARKS if isinstance(own.get(name), bool)]
         if verdicts:
             own.setdefault("correct", verdicts[0])
-        one = Record(row.fields | own, row.source, row.line, row.size)
+        one = replace(row, fields=row.fields | own)
         reason = find_value(own, "finish_reason", str) or find_value(own, "finish_reasons", str)
         known = {"prompt_token_ids": row.get("prompt_token_ids"), **logged_tokens(own | parts)}
         rows.append(with_tokur(one, sample=number, finish_reason=reason, **known))
     for one in rows or [row]:
         said, thought = one.get("response"), find_value(one.fields, "reasoning_content", str) or ""
-        is_apart = isinstance(said, str) and thought.strip() not in said and "think>" not in said
-        yield with_fields(one, response=with_reasoning(thought, said)) if is_apart else one
+        if isinstance(said, str) and thought.strip() not in said and "think>" not in said:
+            one.set("response", with_reasoning(thought, said))
+        yield one
 
 
 def _samples(row: Record) -> tuple[str, list[Any]]:
@@ -174,8 +175,6 @@ def _samples(row: Record) -> tuple[str, list[Any]]:
     found = {}
     for name in () if isinstance(fields.get("response"), str) else _SAMPLES:
         items = [item for item in find_value(fields, name, list) or [] if item is not None]
-        if len({str(item.get("question")) for item in dicts(items)}) > 1:
-            raise row.error(f'"{name}" holds rows with questions of their own: write each on a line of its own')
         are_options = name == "choices" and not all(isinstance(item, dict) and "label" not in item for item in items)
         if items and not are_options and all(_said(item) is not None for item in items):
             found[name] = find_value(fields, name)
