@@ -148,6 +148,8 @@ def test_generate_what_is_about_the_old_response_goes_with_it(run_tokur, tiny_fo
     prompts = [[r["tokur"]["prompt_token_ids"] for r in records] for records in (made, parsed(anew))]
     assert [one != other for one, other in zip(*prompts, strict=True)] == [True, False, True, False]
     assert "messages are a whole prompt" in err
+    write_lines(template, [b"Q: {{ question }} {{ reasoning_content }} {{ response }}?"])  # asks about the old response
+    assert run_tokur("generate", path, "-m", tiny_folder, "--limit", 1, "--dry-run", "--template", template)[0] == 0
 
 
 def test_generate_thought_begun_in_the_prompt_is_none_of_the_answer_and_special_tokens_stop(run_tokur, tmp_path):

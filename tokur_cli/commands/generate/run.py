@@ -62,6 +62,8 @@ def request_of(
         for remark in session.form.remarks(question, session.tokenizer):
             session.progress.note(remark)
         prompt_ids = session.tokenizer.tokenize_prompt(prompt, special_tokens=special_tokens)
+        if record is not item:  # the response that it has may have been asked about, in a template
+            record = record.copy(without=("reasoning_content", "finish_reason"))
         if isinstance(prompt, str) and session.tokenizer.chat.opens_thought(prompt):
             record.set("tokur", {"reasoning": "begun"})  # in the prompt, not in the response
         if record.id is None:
@@ -260,14 +262,14 @@ def settings_of(record: Record) -> dict[str, Any]:
 
 
 def _unanswered(record: Record) -> Record:
-    """Return a record without what is about the response that it has: labels, reasoning, ``tokur``, a last turn."""
+    """Return a record without what is about the response that it has: labels, ``tokur``, a turn of messages."""
     has_turn = isinstance(record.get("messages"), list) and split_messages(record)[1] is not None
     if not has_turn and record.get("response") is None:
         return record
     if any(record.get(name) is not None for name in ("messages", "question", "prompt")):  # that is asked anew
         record = record.copy(without=["tokur"])
     marks = bool, int, float, type(None), list
-    labels = {**dict.fromkeys(LABELS, marks), "claims": (list,), "reasoning_content": (str,), "finish_reason": (str,)}
+    labels = {**dict.fromkeys(LABELS, marks), "claims": (list,)}
     record = record.copy(without=[name for name, types in labels.items() if isinstance(record.get(name), types)])
     if has_turn:
         record.set("messages", record.fields["messages"][:-1])
