@@ -143,10 +143,10 @@ class PromptForm:
         has_system = prompt.token_ids is not None or (prompt.messages and prompt.messages[0]["role"] in SYSTEM_ROLES)
         if self._jinja is None and not has_system and find_value(record.fields, "system", str):
             yield 'the field "system" is not read: called "system_prompt" it would be the system turn'
-        whole = f"{prompt.question}\n{record.get('system_prompt')}"
+        whole = "".join(f"{prompt.question}\n{record.get('system_prompt')}".split())
         for name in ("context", "passage"):
             beside = find_value(record.fields, name, str) or ""
-            if self._jinja is None and prompt.question is not None and beside.strip() not in whole:
+            if self._jinja is None and prompt.question is not None and "".join(beside.split()) not in whole:
                 yield f'the field "{name}" is not read: --template FILE can put it before the question'
         options, made = self.options, record.computed("generation")
         is_other = any(made.get(name) != getattr(options, name) for name in _OPTIONS)
