@@ -148,8 +148,7 @@ def _split(row: Record, named: str | None) -> Iterator[Record]:
         own |= {name: parts[name] for name in (*_PARALLEL, "reasoning_content") if name in parts}
         said = _said(item)
         own["response"] = read_response(f"{path}[{number}]", item if said is None else said, row)
-        verdicts = [own[name] for name in _MARKS if isinstance(own.get(name), bool)]
-        if verdicts:
+        if verdicts := [own[name] for name in _MARKS if isinstance(own.get(name), bool)]:
             own.setdefault("correct", verdicts[0])
         one = replace(row, fields=row.fields | own)
         reason = find_value(own, "finish_reason", str) or find_value(own, "finish_reasons", str)
@@ -175,6 +174,8 @@ def _samples(row: Record) -> tuple[str, list[Any]]:
     found = {}
     for name in () if isinstance(fields.get("response"), str) else _SAMPLES:
         items = [item for item in find_value(fields, name, list) or [] if item is not None]
+        if len({str(item.get("question")) for item in dicts(items)}) > 1:
+            raise row.error(f'"{name}" holds rows with questions of their own: write each on a line of its own')
         are_options = name == "choices" and not all(isinstance(item, dict) and "label" not in item for item in items)
         if items and not are_options and all(_said(item) is not None for item in items):
             found[name] = find_value(fields, name)
