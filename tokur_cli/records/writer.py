@@ -124,7 +124,7 @@ class RecordWriter:
         """
         whole = io.BytesIO()
         jsonlines.Writer(whole, dumps=bytes).write(line)
-        rest = whole.getbuffer()
+        rest = memoryview(whole.getvalue())
         with naming(self.name):
             self.settle(line)
             while rest:

@@ -156,7 +156,7 @@ def test_heatmap_a_terminal_has_the_colours_it_can_show_and_bars_where_they_cann
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
 def test_heatmap_long_output_is_paged_and_quitting_the_pager_is_a_normal_end(long_file):
     terminal = Terminal(long_file)
-    terminal.read_until(rb"\n:|\x1b\[K:|:\x1b\[K")
+    terminal.read_until(rb"\n:|\x1b\[K:|:\x1b\[K|press h")
     assert b"q5 " not in terminal.seen
     assert b"48;5;" in terminal.seen, "colours reach the terminal through the pager"
     terminal.send(b"q")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -200,6 +201,8 @@ def _picture_console() -> Iterator[Console]:
         console.width = max(console.width, NARROWEST)
         if sys.stdout.isatty() and os.environ.get("PAGER") != "":
             # less: end at once if it fits on the screen, let colours through, leave the text on the screen
+            if "LESS" not in os.environ and shutil.which("less"):  # from Python 3.13 on, pydoc has a LESS of its own
+                os.environ.setdefault("PAGER", "less -FRX")
             os.environ.setdefault("LESS", "FRX")
             with console.pager(styles=True):
                 yield console
