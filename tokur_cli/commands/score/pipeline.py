@@ -31,6 +31,7 @@ from tokur_cli.engine.scoring.quantities import ALTERNATIVES
 from tokur_cli.engine.scoring.scorer import Quantities
 from tokur_cli.engine.text.tokens import LocatedResponse
 from tokur_cli.records.errors import RecordError, TokurError
+from tokur_cli.records.mapping import find_value
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import compute_scores
 from tokur_cli.scores.quantities import OF_DRAWS, ON_DEMAND
@@ -133,6 +134,9 @@ class RecordScorer:
                 note(f"responses of {other} are scored by {name}: their text is tokenized again")
             for remark in session.form.remarks(with_ids_of(record, name), session.tokenizer):
                 note(remark)
+            for field in ("samples", "responses", "generations"):
+                if len(find_value(record.fields, field, list) or ()) > 1:  # one is the response itself
+                    note(f'the list "{field}" beside a "response" is left out: --response-field {field} reads it')
             located = session.tokenize(record)
             is_written_by_it = record.tokur.get("model") is not None or record.token_strings is not None
             if not located.exact and is_written_by_it and is_of(record, name):
