@@ -247,3 +247,4 @@ class BaselineOptions:
         str | None, Rare(), Reads(), Option(metavar="MODEL", help="Default: all-minilm-l6-v2, embedded.")
     ] = None
     seed: int = 0
+    given: frozenset[str] = frozenset()

@@ -81,6 +81,9 @@ class RecordScorer:
         self.over_samples = over_samples(needs, options.baselines)
         own = _run_settings(options, session.model, draws)
         self.run_settings = with_model_digests(own | self.baselines.settings)
+        of_draws = frozenset() if draws else options.posterior.given - {"folder", "seed"}
+        if unused := of_draws | options.baselines.given - self.baselines.settings.keys():
+            session.progress.note(f"none of the scores uses what was given as {', '.join(sorted(unused))}")
         self.prompts = session.form.settings(session.tokenizer)
         if options.fitted is not None:
             options.fitted.check(self.run_settings, str(options.calibration))
