@@ -113,7 +113,7 @@ def test_what_is_missing_is_left_out_and_counted():
 
 def test_what_is_not_defined_is_none_with_a_reason():
     right = evaluate_scores({"s": [1.0, 2.0, 3.0]}, [1, 1, 1], bootstrap=20).scores["s"].metrics
-    assert right["auroc"] == Estimate(None, reason="all 3 records have the label 1")
+    assert right["auroc"] == Estimate(None, reason="every record has the label 1")
     assert right["auprc"].value is None
     assert right["prr"].value is None
     assert right["acc"].value == 1.0
@@ -250,7 +250,7 @@ def test_records_of_one_length_are_in_one_stratum_and_the_strata_are_of_about_eq
     ("label", "length", "reason"),
     [
         ([1, 0, 1], [math.nan] * 3, "no record tells its length (neg_length)"),
-        ([1, 1, 1], [3, 4, 5], "all 3 records have the label 1"),
+        ([1, 1, 1], [3, 4, 5], "every record has the label 1"),
         ([0.5, 0, 1], [3, 4, 5], "labels are graded, not correct or incorrect"),
         ([1, 0, 0], [3, 40, 50], "no two records of similar length are correct and incorrect"),
     ],

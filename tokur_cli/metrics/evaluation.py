@@ -178,7 +178,7 @@ class _Run(NamedTuple):
         if metric.kind == "spans":
             return "no response has an incorrect span beside another one"
         if (label == label[0]).all():
-            return f"all {len(label)} records have the label {label[0]:g}"
+            return f"every record has the label {label[0]:g}"
         if not np.isin(label, (0, 1)).all():
             return "labels are graded, not correct or incorrect"
         if self.stratum is not None and (self.stratum[held] < 0).all():
