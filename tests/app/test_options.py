@@ -133,3 +133,9 @@ def test_streams_that_are_full_are_said_in_one_line(arguments, tmp_path):
     assert code == 1
     assert err.splitlines()[-1].endswith("standard output: cannot be written: No space left on device")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("arguments", SPEAKING[::2])
+def test_streams_have_help_in_utf_8_whatever_the_locale_says(run_tokur, monkeypatch, arguments, tmp_path):
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    assert tokur(arguments, "", tmp_path) == (0, run_tokur(*arguments)[1], "")

@@ -17,7 +17,8 @@ from tokur_cli.app.groups import Groups
 from tokur_cli.app.help import SETTINGS, Command
 from tokur_cli.commands.shared.errors import claim_standard_streams, reporting, say
 from tokur_cli.records.errors import UsageError
-from tokur_cli.records.outputs import STANDARD_OUTPUT, naming
+from tokur_cli.records.outputs import writing_whole
+from tokur_cli.records.streams import STDIN
 
 app = typer.Typer(
     name="tokur",
@@ -124,7 +125,7 @@ register(
 def main() -> None:
     """Run the command line."""
     claim_standard_streams()
-    with reporting(""), naming(STANDARD_OUTPUT):  # for help: the commands report their own errors
+    with reporting(""), writing_whole(STDIN):  # for help: the commands report their own errors
         try:
             code = app(prog_name="tokur", standalone_mode=False)
         except Exception as error:
