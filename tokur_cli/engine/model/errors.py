@@ -9,6 +9,7 @@ from tokur_cli.records.errors import TokurError
 
 _SENTENCES = (
     # Name of a class, what its message has, what is said
+    ("Exception", "No space left", "there is no room to keep {name} ({error}): set TOKUR_CACHE, for the hub's HF_HOME"),
     ("SafetensorError", "", "the weights of {name} are damaged ({error}); get them again"),
     ("GatedRepoError", "", "{name} is gated: accept its licence at https://huggingface.co/{name} and set HF_TOKEN"),
     ("RevisionNotFoundError", "", "{name} has no such revision on the Hugging Face hub"),
