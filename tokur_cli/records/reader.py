@@ -13,7 +13,7 @@ from tokur_cli.records.errors import RecordError, UsageError, there_are
 from tokur_cli.records.formats import FORMATS, recognise
 from tokur_cli.records.formats.base import GOLD, MAYBE_GOLD, Format, Given, Items, Note, complete
 from tokur_cli.records.formats.chat_api import COMPLETIONS
-from tokur_cli.records.formats.inspect import is_log, read_log
+from tokur_cli.records.formats.inspect import LOG, read_log
 from tokur_cli.records.mapping import FieldMapping, with_fields
 from tokur_cli.records.published import published_rows
 from tokur_cli.records.record import Record
@@ -84,7 +84,7 @@ def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) 
     source = display_name(path)
     with open_input(path) as stream:
         head = stream.peek(1).removeprefix(BOM)
-        if is_log(head):
+        if LOG.match(head):
             rows = read_log(stream, source, max_line, note)
         elif is_whole := _ROWS.match(head) or _OBJECTS.match(head):
             rows = elements(stream, source, (None,) if is_whole.re is _ROWS else (), max_line)

@@ -21,9 +21,10 @@ from tokur_cli.records.streams import Texts, elements
 _ATTACHMENT = "attachment://"
 _ZIP = b"PK\x03\x04"
 _VERDICTS = {"C": True, "I": False, "N": False, "P": 0.5, "yes": True, "true": True, "no": False, "false": False}
-_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+_STATUS = rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:'
+LOG = re.compile(_ZIP + b"|" + _STATUS)  # how a file begins that is a log
 _HEADER = "header.json"
-_STARTED = re.compile(_LOG.pattern + rb'\s*"started"')
+_STARTED = re.compile(_STATUS + rb'\s*"started"')
 _UNFINISHED = 'the log has the status "started": its run did not end, and samples may be missing'
 
 
@@ -90,11 +91,6 @@ def inspect(record: Record) -> Record:
 
 
 # --- logs ---
-
-
-def is_log(head: bytes) -> bool:
-    """Return whether a file that begins so is a log."""
-    return head.startswith(_ZIP) or _LOG.match(head) is not None
 
 
 def read_log(stream: io.BufferedReader, source: str, max_sample: int, note: Note) -> Texts:
