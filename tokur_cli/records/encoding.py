@@ -20,15 +20,11 @@ T = TypeVar("T")
 
 
 def encode_value(value: Any, *, sort_keys: bool = False) -> bytes:
-    """Serialise a value as compact UTF-8 JSON; NaN and infinity become ``null``.
+    """Serialise what JSON, numpy and tables have as compact UTF-8 JSON; NaN and infinity become ``null``.
 
     float32 numbers are written in the shortest form that reads back as the same float32. What orjson refuses (lone
     surrogates, integers over 64 bits) is written with ASCII escapes instead. Bytes are the UTF-8 text that they are,
     else base64; times are written as ISO 8601.
-
-    Args:
-        value: what JSON has, numpy arrays and scalars, and what tables hold besides.
-        sort_keys: order the fields of objects by name, so that equal values give equal text.
 
     Raises:
         TypeError: the value holds something that JSON cannot say.
@@ -61,13 +57,10 @@ def parse_json(text: bytes) -> Any:
 
 
 def read_json(path: str, kind: type[T], made_by: str) -> T:
-    """Return the object that a file of tokur's own holds.
+    """Return the object that a file of tokur's own holds, which the command ``made_by`` writes.
 
-    Args:
-        path: the file.
-        kind: a dataclass. Fields with a default may be missing, the default of ``schema`` or ``format`` is the newest
-            one, and ``__post_init__`` may raise ValueError where values do not go together.
-        made_by: the command that writes such a file.
+    ``kind`` is a dataclass. Fields with a default may be missing, the default of ``schema`` or ``format`` is the newest
+    one, and ``__post_init__`` may raise ValueError where values do not go together.
 
     Raises:
         TokurError: it cannot be read, is of a newer schema, or a field is missing, unknown or of another type.

@@ -85,11 +85,7 @@ def _is_saved(path: str) -> bool:
 
 
 def _data_set_rows(name: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table, of a saved folder, or of ``hf:openai/gsm8k/main:test[100:200]``, streamed.
-
-    That is a data set of the hub or a local folder, the configuration and the split where there are several, and maybe
-    some of its rows.
-    """
+    """Yield the rows of a table, of a saved folder, or of ``hf:openai/gsm8k/main:test[100:200]``, streamed."""
     path, config, split, start, end = _parse(name) if name.startswith(_HUB) else (name, None, None, 0, sys.maxsize)
     try:
         import datasets

@@ -73,8 +73,6 @@ def read_rows_of(rows: Iterable[Any], source: str, note: Note = lambda _: None, 
 def read_rows(path: str, max_line: int = MAX_LINE, note: Note = lambda _: None) -> Items:
     """Read a file's rows, whatever way it holds them: lines, an array's or an object's values, what a format has.
 
-    The line of an array's element is the one on which it begins, and its source names its index.
-
     Raises:
         TokurError: the file as a whole cannot be read.
     """

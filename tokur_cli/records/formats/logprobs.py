@@ -15,8 +15,7 @@ from tokur_cli.records.record import Record
 _PLACES = ("logprobs", *(f"{answer}choices.0.logprobs" for answer in ("", "response.body.", "response.", "output.")))
 TOKEN_ID = re.compile(r"token_id:(\d+)")  # as vLLM writes tokens with return_tokens_as_token_ids
 _ESCAPED = re.compile(r"bytes:(\\x[0-9a-f]{2})+")  # as OpenAI's completions write what is no whole character
-VERY_UNLIKELY = -9999.0
-"""As a log-probability no number: the service does not say how unlikely."""
+VERY_UNLIKELY = -9999.0  # as a log-probability no number: the service does not say how unlikely
 _MOST = 1e-3  # of a log-probability, as services round
 _MOST_MASS = 1.01  # of the likeliest tokens together
 _LIKELIEST_OF_ALL = -0.6932  # log of a half, rounded down: no other token is likelier than this one
@@ -34,9 +33,7 @@ class LoggedToken(NamedTuple):
 def logged_tokens(choice: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of ``tokur`` that hold a choice's exact tokens, as far as it tells them.
 
-    Args:
-        choice: with vLLM's ``token_ids``, or the ``logprobs`` of chat completions (``content``, each token with its
-            text and, maybe, bytes) or of completions (``tokens``).
+    It may have vLLM's ``token_ids``, or the ``logprobs`` of chat completions (``content``) or completions (``tokens``).
     """
     if choice.get("token_ids") is not None:
         return {"token_ids": choice["token_ids"]}
