@@ -13,7 +13,7 @@ from tokur_cli.records.encoding import encode_value
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.formats.logprobs import logged_tokens
 from tokur_cli.records.mapping import find_value
-from tokur_cli.records.prompt import read_response, with_reasoning
+from tokur_cli.records.prompt import other_fields, read_response, with_reasoning
 from tokur_cli.records.record import SCHEMA, Record, as_text
 
 Items = Iterator[Record | RecordError]  # records, and for each bad row an error in its place
@@ -33,6 +33,8 @@ _MODELS = ("model", "model_name", "model_id")
 _MARKS = ("is_correct", "score", "scores", "quality", "acc")  # verdicts where they are true or false
 _PARALLEL = (*_MARKS, "correct", "reward", "rewards", "logprobs", "pred", "preds", "finish_reason", "finish_reasons")
 _COLUMN = re.compile(r"(response|sample|completion|output|generation)s?[ _.-]?([0-9]+)")
+_ASKED = {"question", "messages", "prompt", "problem", "instruction", "conversations", "tokur"}  # one in any row
+_ROWS = '"{0}" holds rows with questions of their own: jq -c ".{0}[]" writes each on a line of its own'
 _VERDICT = re.compile(r"correct|incorrect|true|false|right|wrong|pass(?:ed)?|fail(?:ed)?|[01](?:\.0)?", re.IGNORECASE)
 
 
@@ -175,7 +177,7 @@ def _samples(row: Record) -> tuple[str, list[Any]]:
     for name in () if isinstance(fields.get("response"), str) else _SAMPLES:
         items = [item for item in find_value(fields, name, list) or [] if item is not None]
         if len({str(item.get("question")) for item in dicts(items)}) > 1:
-            raise row.error(f'"{name}" holds rows with questions of their own: write each on a line of its own')
+            raise row.error(_ROWS.format(name))
         are_options = name == "choices" and not all(isinstance(item, dict) and "label" not in item for item in items)
         if items and not are_options and all(_said(item) is not None for item in items):
             found[name] = find_value(fields, name)
@@ -200,10 +202,14 @@ def _said(item: Any) -> str | dict[str, Any] | None:
 def complete(record: Record) -> Record:
     """Give a response its reference and its model where they stand under everyday names; return the record.
 
-    A question without a response is given the reference that TriviaQA's rows have.
+    A question without a response is given the reference that TriviaQA's rows have. What is no row but holds some is
+    refused.
     """
     fields = record.fields
     is_answered = isinstance(fields.get("response"), str)
+    held = (name for name, value in fields.items() if any(not _ASKED.isdisjoint(item) for item in dicts(value)))
+    if not is_answered and _ASKED.isdisjoint(fields) and (name := next(held, None)):
+        raise record.error(_ROWS.format(name) + other_fields("question", fields))
     of_question = ["answer"] if find_value(fields, "answer.aliases", list) is not None else []
     names = ([name for name in GOLD if name in fields] or MAYBE_GOLD) if is_answered else of_question
     found = filter(None, (_reference(name, _option(fields, name)) for name in names if name in fields))
