@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 from tokur_cli.records.errors import RecordError, TokurError, UsageError, there_are
 from tokur_cli.records.record import LABELS
-from tokur_cli.records.streams import MAX_LINE, display_name, open_input
+from tokur_cli.records.streams import MAX_LINE, open_input
 
 _HUB, _GYM = "hf:", "gym:"
 _CSV = tuple(form + packed for form in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
@@ -51,7 +51,7 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
     Cells are text, so that an id ``007`` stays one; an empty cell is null, and the labels ``correct`` and ``quality``
     are what they spell. A column without a name is the index that pandas wrote.
     """
-    source, form = display_name(path), "TSV" if ".tsv" in path[-8:].lower() else "CSV"
+    form = "TSV" if ".tsv" in path[-8:].lower() else "CSV"
     csv.field_size_limit(max_cell)
     with open_input(path) as stream, io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", "") as text:
         head = str(stream.peek(1).splitlines()[:1])
@@ -60,7 +60,7 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
         try:
             names = [name or "index" for name in next(reader, [])]
             if len(set(names)) < len(names):
-                raise TokurError(f"{source}:1: the first row names the columns, each by another name; it is {names}")
+                raise TokurError(f"{path}:1: the first row names the columns, each by another name; it is {names}")
             line = reader.line_num + 1
             for cells in reader:
                 if len(cells) == len(names):
@@ -70,10 +70,10 @@ def _csv_rows(path: str, max_cell: int) -> Iterator[tuple[int, dict[str, Any] | 
                             row[name] = json.loads(row[name].lower())
                     yield line, row
                 elif cells:
-                    yield line, RecordError(f"has {len(cells)} cells, but the first row has {len(names)}", source, line)
+                    yield line, RecordError(f"has {len(cells)} cells, but the first row has {len(names)}", path, line)
                 line = reader.line_num + 1
         except csv.Error as error:
-            raise TokurError(f"{source}:{reader.line_num}: is not {form}: {error}") from None
+            raise TokurError(f"{path}:{reader.line_num}: is not {form}: {error}") from None
 
 
 # --- data sets and tasks ---

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Orientation: TypeAlias = Literal["uncertainty", "confidence"]
-"""Whether high values mean unsure or sure."""
+Orientation: TypeAlias = Literal["uncertainty", "confidence"]  # whether high values mean unsure or sure
 
 
 @dataclass(frozen=True, slots=True)

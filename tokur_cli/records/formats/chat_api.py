@@ -260,7 +260,7 @@ def _answer(row: Record) -> tuple[str, Fields]:
     error = find_value(error, "error") or (body.get("type") if error is None and place == "result." else error)
     code = "" if status in (None, 200) else f" with status {status}"
     if code or (error and not body.get("choices")):
-        said = find_value(error, "message") or error or find_value(body, "error.message") or body
+        said = find_value(error, "message") or error or body
         raise row.error(f"the request failed{code}: {said}")
     if (choices_of := _layout(body)) is not None:
         model = next((body[name] for name in ("model", "modelVersion", "model_version") if name in body), None)

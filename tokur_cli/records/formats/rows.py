@@ -101,7 +101,7 @@ def choices(record: Record) -> Record:
     texts = [record.checked_text(name, as_text(value)) for value in values]
     letters = ascii_uppercase[: len(texts)]
     marked = [re.match(rf"\(?{one}[.):]\s*(.+)", text, re.DOTALL) for one, text in zip(letters, texts, strict=True)]
-    texts = [text[1] if text and all(marked) else texts[place] for place, text in enumerate(marked)]
+    texts = [one[1] for one in marked if one] if all(marked) else texts
     by_number = isinstance(answer, int)
     by_value = labels is None if by_number else key != "answerKey"  # which is always a label
     places = [
