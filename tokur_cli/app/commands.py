@@ -20,6 +20,7 @@ from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
+from tokur_cli.engine.posterior.settings import AUTO, PosteriorSettings
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
 
@@ -31,7 +32,7 @@ _INPUT = Reads(lambda given: [given] if isinstance(given, str) else given or [ST
 Records = Annotated[str | None, _INPUT, typer.Argument(help=_FORMS)]
 ScoredFiles = Annotated[list[str] | None, _INPUT, typer.Argument(help=f"{_FORMS} Several are runs: mean ± deviation.")]
 _OF_MODEL = Excludes("--from-logprobs")
-_BESIDE_KEPT = ("folder", "draws", "sigma")  # of which --sigma says itself what it goes with
+_BESIDE_KEPT = ("folder", "draws")
 _OF_DRAWS = ("batch_tokens", "sampling", "estimator")
 _BESIDE_GUIDE = Excludes("--guide", but=(*_OF_DRAWS, "scores", "calibration", "no_tokens", "steps"))
 _OF_SCORES = Needs("--score", "--guide", but=("seed",))  # which is that of the samples, too
@@ -43,7 +44,7 @@ def perturb(
     *,
     responses: Annotated[Records, Needs("--sweep", "--calibrate")] = None,
     model: ModelOptions,
-    posterior: Annotated[PosteriorOptions, Without(("folder", "sigma"))],
+    posterior: Annotated[PosteriorOptions, Without(("folder",))],
     options: PerturbOptions,
     sampling: SamplingOptions,
     labels: Annotated[LabelOptions, Without(("allow_code_execution", "unsafe_code_execution"))],
@@ -57,7 +58,9 @@ def perturb(
     from tokur_cli.commands.perturb.command import perturb as run
     from tokur_cli.commands.shared.prompts import PromptForm
 
-    scoring = ScoringOptions(**vars(sampling), posterior=replace(posterior, sigma=options.first_sigma))
+    if options.tries and posterior.sigma == AUTO:  # the trials begin with the paper's
+        posterior = replace(posterior, sigma=str(PosteriorSettings.sigma))
+    scoring = ScoringOptions(**vars(sampling), posterior=posterior)
     source = source.at(responses) if options.tries else source
     run(model, PromptForm(prompts), scoring, source, options, labels)
 

@@ -6,7 +6,6 @@ import glob
 import os
 import sys
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
 from typer import Option
@@ -19,6 +18,8 @@ from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import STDIN
 from tokur_cli.selection.voting import Keep
+
+_RESULTS = Writes(lambda path: [path or STDIN])
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,7 @@ class EvaluationOptions:
     @property
     def levels(self) -> tuple[float, ...]:
         """The probabilities at which a vote is settled, ascending; empty for none."""
-        levels = (
-            [exact_share(one) or Fraction(0) for one in self.stop_at.split(",")] if self.stop_at is not None else []
-        )
+        levels = [exact_share(one) or 0 for one in self.stop_at.split(",")] if self.stop_at is not None else []
         if not all(0.5 < level < 1 for level in levels):
             raise UsageError(f"--stop-at {self.stop_at}: give probabilities between 0.5 and 1, such as 0.9,0.95")
         return tuple(sorted(map(float, {*levels})))
@@ -160,10 +159,6 @@ class FitOptions:
                 raise UsageError(f"{option} {value:g}: give a share between 0% and 100%")
 
 
-def _results(path: str | None) -> list[str]:
-    return [path or STDIN]
-
-
 def _plots(folder: str | None) -> list[str]:
     """Return the plots that are in a folder: new ones may take their place."""
     if folder is None:
@@ -177,7 +172,7 @@ class EvaluationOutput:
 
     panel: ClassVar[str] = "Output"
 
-    path: Annotated[str | None, Writes(_results), OUTPUT] = None
+    path: Annotated[str | None, _RESULTS, OUTPUT] = None
     form: Annotated[
         Literal["table", "jsonl", "latex"] | None,
         Option("--as", metavar="FORM", help="table, jsonl or latex (booktabs). Default: table on a terminal."),

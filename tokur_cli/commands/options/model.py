@@ -14,18 +14,11 @@ from tokur_cli.commands.options.marks import Excludes, Needs, Rare, Reads, share
 from tokur_cli.engine.model.request import ModelRequest
 from tokur_cli.records.errors import UsageError
 
-_TEMPLATES = ("chat", "raw", "math")
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _OF_SAMPLING = Needs("--temperature", "--guide")
 PARTICLES, TEMPERATURE = 16, 0.8  # what ``-n`` and ``--temperature`` are with ``--guide``, the paper's
-
-
-def _model(name: str | None) -> list[str | None]:
-    return [name or os.environ.get("TOKUR_MODEL")]
-
-
-def _template_file(name: str) -> list[str]:
-    return [] if name in _TEMPLATES else [name]
+_MODEL = Reads(lambda name: [name or os.environ.get("TOKUR_MODEL")])
+_TEMPLATE_FILE = Reads(lambda name: [] if name in ("chat", "raw", "math") else [name])
 
 
 class NamedModel(NamedTuple):
@@ -45,7 +38,7 @@ class ModelOptions:
     is_default: bool = False  # nothing names it
     name: Annotated[
         str | None,
-        Reads(_model),
+        _MODEL,
         Option(
             "--model",
             "-m",
@@ -97,7 +90,7 @@ class PromptOptions:
 
     template: Annotated[
         str,
-        Reads(_template_file),
+        _TEMPLATE_FILE,
         Option(metavar="NAME", help="The prompt: chat (the model's), raw, math (the paper's) or a Jinja file."),
     ] = "chat"
     system: Annotated[

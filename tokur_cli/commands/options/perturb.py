@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 from typer import Option
 
 from tokur_cli.commands.options.marks import Alone, Excludes, Writes
-from tokur_cli.commands.options.scoring import SIGMA_HELP, parse_sigma
-from tokur_cli.engine.posterior.settings import AUTO, MOST_KL, PosteriorSettings
+from tokur_cli.commands.options.scoring import parse_sigma
+from tokur_cli.engine.posterior.settings import MOST_KL
 
 CALIBRATION_RESPONSES = 64  # responses that a strength is calibrated on unless the user gives a limit
 
@@ -20,7 +20,6 @@ class PerturbOptions:
 
     panel: ClassVar[str] = "Strength"
 
-    sigma: Annotated[str, Option(metavar="NUMBER|auto", help=SIGMA_HELP, rich_help_panel="Posterior")] = AUTO
     sweep: Annotated[
         str | None,
         Option(metavar="NUMBERS", help="Comma-separated strengths to try on the responses: a record each."),
@@ -48,7 +47,6 @@ class PerturbOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        parse_sigma(self.sigma, or_auto=True)
         _ = self.strengths
 
     @property
@@ -61,8 +59,3 @@ class PerturbOptions:
         """The strengths of ``--sweep``."""
         texts = [] if self.sweep is None else self.sweep.split(",")
         return tuple(parse_sigma(text.strip(), "--sweep") for text in texts)
-
-    @property
-    def first_sigma(self) -> str:
-        """The posterior's ``--sigma``: where strengths are tried, auto is the paper's, where the trials begin."""
-        return str(PosteriorSettings.sigma) if self.tries and self.sigma == AUTO else self.sigma

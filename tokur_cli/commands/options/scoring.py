@@ -32,11 +32,6 @@ from tokur_cli.scores.steps import STEP_RULES
 if TYPE_CHECKING:
     from tokur_cli.scores.catalogue import Score
 
-SIGMA_HELP = (
-    "σ_q, perturbation strength. auto: 0.1, the paper's, or less where that moves the model's predictions by more than "
-    f"{MOST_KL:g} nats a token."
-)
-
 
 def parse_sigma(text: str, option: str = "--sigma", *, or_auto: bool = False) -> float:
     """Return a strength as the user typed it; for auto, where that may be, the paper's: what suits is found later."""
@@ -60,7 +55,14 @@ class PosteriorOptions:
         int, Option(min=1, max=MOST_DRAWS, metavar="M", help="M, number of draws; with 1 the paper's eu is 0.")
     ] = 2
     rank: Annotated[int, Option(min=1, metavar="N", help="r', rank of the noise.")] = PosteriorSettings.rank
-    sigma: Annotated[str, Option(metavar="NUMBER|auto", help=SIGMA_HELP), Excludes("--posterior")] = AUTO
+    sigma: Annotated[
+        str,
+        Option(
+            metavar="NUMBER|auto",
+            help="σ_q, perturbation strength. auto: 0.1, the paper's, or less where that moves the model's predictions "
+            f"by more than {MOST_KL:g} nats a token.",
+        ),
+    ] = AUTO
     targets: Annotated[
         str, Option(metavar="NAMES", help="Projections to perturb, by the ends of their names or globs.")
     ] = PosteriorSettings.targets
