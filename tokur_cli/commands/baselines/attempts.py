@@ -8,8 +8,8 @@ from typing import Any
 
 from tokur_cli.commands.baselines.features import ScoredResponse, TextSet
 from tokur_cli.commands.baselines.questions import VERIFICATION, asked_ids, question_about
-from tokur_cli.commands.options.model import BackendOptions, DecodingOptions
-from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.options.model import DecodingOptions
+from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.commands.shared.prompts import question_id
 from tokur_cli.engine.generation.decoder import DecodedResponse, DecodingRequest
@@ -24,20 +24,21 @@ class Attempts:
     they are.
     """
 
-    def __init__(self, session: Session, options: BaselineOptions, engine: BackendOptions, likelihoods: bool) -> None:
-        self.count, self.tokenizer = options.attempts, session.tokenizer
+    def __init__(self, session: Session, options: ScoringOptions, likelihoods: bool) -> None:
+        baselines, seed = options.baselines, options.posterior.seed
+        self.count, self.tokenizer = baselines.attempts, session.tokenizer
         self.settings: dict[str, Any] = {
-            "attempts": options.attempts,
-            "attempt_temperature": options.attempt_temperature,
-            "attempt_tokens": options.attempt_tokens,
-            "attempt_seed": options.seed,
+            "attempts": baselines.attempts,
+            "attempt_temperature": baselines.attempt_temperature,
+            "attempt_tokens": baselines.attempt_tokens,
+            "attempt_seed": seed,
         }
         self.decoder = session.decoder(
             DecodingOptions(
-                temperature=options.attempt_temperature,
-                seed=options.seed,
-                max_new_tokens=options.attempt_tokens,
-                engine=engine,
+                temperature=baselines.attempt_temperature,
+                seed=seed,
+                max_new_tokens=baselines.attempt_tokens,
+                engine=options.engine,
             )
         )
         self.scorer = Scorer(session.model.model, None, batch_tokens=session.batch_tokens) if likelihoods else None

@@ -14,8 +14,7 @@ from tokur_cli.commands.baselines.comparison import SetComparison, YesNo, yes_no
 from tokur_cli.commands.baselines.features import Features, ScoredResponse, are_of_sets, over_samples
 from tokur_cli.commands.baselines.questions import P_TRUE, asked_ids, question_about
 from tokur_cli.commands.baselines.samples import by_question, text_set
-from tokur_cli.commands.options.model import BackendOptions
-from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.layers import INSIDE, LayerView
 from tokur_cli.engine.baselines.yes_no import TRUE_OR_FALSE
@@ -32,14 +31,14 @@ class Baselines:
     Attributes:
         gatherers: what gathers them; none where no score needs any.
         settings: what the features depend on, for the records.
+        over_samples: whether the responses of a question belong together.
     """
 
-    def __init__(
-        self, needs: Collection[str], session: Session, options: BaselineOptions, engine: BackendOptions
-    ) -> None:
+    def __init__(self, session: Session, scoring: ScoringOptions) -> None:
+        needs, options = scoring.needs, scoring.baselines
         self.settings: dict[str, Any] = {}
         self.gatherers: list[Gather] = []
-        self._over_samples = over_samples(needs, options)
+        self.over_samples = over_samples(scoring)
         if "p_true" in needs:
             self.gatherers.append(partial(_p_true, yes_no_question(session, TRUE_OR_FALSE), session.tokenizer))
         if inside := set(needs) & set(INSIDE):
@@ -48,19 +47,19 @@ class Baselines:
             if inside != {"top_entropy"}:
                 self.settings["llm_check_layer"] = view.layer
         if are_of_sets(needs):
-            comparison = SetComparison(needs, session, options)
+            comparison = SetComparison(session, scoring)
             self.settings |= {"over": options.over, **comparison.settings}
-            if self._over_samples:
+            if self.over_samples:
                 self.gatherers.append(partial(_sample_sets, comparison, session.tokenizer))
             else:
                 likelihoods = not {"set_log_likelihoods", "set_mean_log_likelihoods"}.isdisjoint(needs)
-                attempts = Attempts(session, options, engine, likelihoods)
+                attempts = Attempts(session, scoring, likelihoods)
                 self.gatherers.append(lambda responses: comparison.compare(attempts.text_sets(responses)))
                 self.settings |= attempts.settings
 
     def complete(self, responses: Sequence[ScoredResponse]) -> list[ScoredResponse | RecordError]:
         """Return each response with its features; where they cannot be had, the record's error takes its place."""
-        questions = by_question(responses) if self._over_samples else [[response] for response in responses]
+        questions = by_question(responses) if self.over_samples else [[response] for response in responses]
         return self._complete(questions) if questions else []
 
     def _complete(self, groups: Sequence[Sequence[ScoredResponse]]) -> list[ScoredResponse | RecordError]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tokur_cli.commands.baselines.features import Features, TextSet
 from tokur_cli.commands.baselines.questions import JUDGE, asked_ids
-from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.baselines.encoders import DEFAULT_ENTAILMENT_MODEL, Comparison, load_entailment, load_similarity
 from tokur_cli.engine.baselines.layers import LayerView, TextPasses
@@ -56,7 +56,8 @@ class SetComparison:
     The session's model wrote them or is asked about them; other models are put on its device.
     """
 
-    def __init__(self, needs: Collection[str], session: Session, options: BaselineOptions) -> None:
+    def __init__(self, session: Session, scoring: ScoringOptions) -> None:
+        needs, options = scoring.needs, scoring.baselines
         self.settings: dict[str, Any] = {}
         self._session, self._options = session, options
         self._models: dict[str, str] = {}  # that were loaded

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tokur_cli.commands.options.scoring import BaselineOptions
+from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.records.record import Record
 
 if TYPE_CHECKING:
     from tokur_cli.engine.scoring.scorer import Quantities, TokenizedResponse
     from tokur_cli.engine.text.tokens import LocatedResponse
 
-_LARGEST_WINDOW = 256
+_FIRST_WINDOW, _LARGEST_WINDOW = 16, 256  # records: the first few, so that results come soon
 _POSITIONS_A_RECORD = 256  # of a batch, all draws counted: a window fills it, and results come soon
 _GENERATING_WINDOW = 32  # each with its attempts: enough to fill a batch, and results come soon
 
@@ -28,16 +28,19 @@ def are_of_sets(needs: Collection[str]) -> bool:
     return any(need.startswith("set_") for need in needs)
 
 
-def over_samples(needs: Collection[str], options: BaselineOptions) -> bool:
+def over_samples(options: ScoringOptions) -> bool:
     """Return whether the responses of a question are compared with each other, so that they belong together."""
-    return are_of_sets(needs) and options.over == "samples"
+    return are_of_sets(options.needs) and options.baselines.over == "samples"
 
 
-def largest_window(needs: Collection[str], options: BaselineOptions, batch_tokens: int) -> int:
-    """Return how many records are scored, and their features gathered, at once."""
-    if are_of_sets(needs) and options.over == "attempts":
-        return _GENERATING_WINDOW
-    return min(batch_tokens // _POSITIONS_A_RECORD, _LARGEST_WINDOW)
+def window_sizes(options: ScoringOptions, batch_tokens: int) -> Iterator[int]:
+    """Yield how many records are scored, and their features gathered, at once: 16, or more, then ever more."""
+    generates = are_of_sets(options.needs) and options.baselines.over == "attempts"
+    largest = _GENERATING_WINDOW if generates else min(batch_tokens // _POSITIONS_A_RECORD, _LARGEST_WINDOW)
+    size = max(_FIRST_WINDOW, largest // 4)
+    while True:
+        yield size
+        size = max(size, min(2 * size, largest))
 
 
 @dataclass(frozen=True)

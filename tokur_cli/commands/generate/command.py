@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokur_cli.commands.options.guided import GuidedOptions
@@ -52,7 +52,7 @@ class GenerateWork(Work):
     ) -> GenerateWork:
         """Return the work, of the options of ``generate``, refusing what can be refused before a model is loaded."""
         decoding = decoding.together(engine, guided, posterior.seed)
-        scoring = scoring.together(engine, posterior, baselines)
+        scoring = replace(scoring, engine=engine, posterior=posterior, baselines=baselines)
         if decoding.temperature == 0 and decoding.samples > 1:
             raise UsageError(f"-n {decoding.samples} needs --temperature above 0: at 0 all samples are the same")
         if decoding.stop_at is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -204,17 +204,10 @@ class ScoringOptions(SamplingOptions):
         """What the scores to compute need of a response."""
         return {need for score in self.chosen for need in score.needs}
 
-    def together(
-        self, engine: BackendOptions, posterior: PosteriorOptions, baselines: BaselineOptions
-    ) -> ScoringOptions:
-        """Return the options with other groups; the posterior's seed is that of all random numbers."""
-        baselines = replace(baselines, seed=posterior.seed)
-        return replace(self, engine=engine, posterior=posterior, baselines=baselines)
-
 
 @dataclass(frozen=True)
 class BaselineOptions:
-    """How the scores that take more than the draws are computed; the seed is the posterior's."""
+    """How the scores that take more than the draws are computed."""
 
     panel: ClassVar[str] = "Baselines"
 
@@ -248,5 +241,4 @@ class BaselineOptions:
     similarity_model: Annotated[
         str | None, Rare(), Reads(), Option(metavar="MODEL", help="Default: all-minilm-l6-v2, embedded.")
     ] = None
-    seed: int = 0
     given: frozenset[str] = frozenset()

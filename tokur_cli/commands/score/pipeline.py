@@ -9,7 +9,7 @@ import numpy as np
 
 from tokur_cli import __version__
 from tokur_cli.commands.baselines.baselines import Baselines
-from tokur_cli.commands.baselines.features import ScoredResponse, over_samples
+from tokur_cli.commands.baselines.features import ScoredResponse
 from tokur_cli.commands.baselines.samples import until_error
 from tokur_cli.commands.options.scoring import ScoringOptions
 from tokur_cli.commands.score.alternatives import kept_alternatives
@@ -77,8 +77,7 @@ class RecordScorer:
             on_demand=ON_DEMAND & {*needs, *guided_by},
             alternatives=options.alternatives or 0,
         )
-        self.baselines = Baselines(needs, session, options.baselines, options.engine)
-        self.over_samples = over_samples(needs, options.baselines)
+        self.baselines = Baselines(session, options)
         own = _run_settings(options, session.model, draws)
         self.run_settings = with_model_digests(own | self.baselines.settings)
         of_draws = frozenset() if draws else options.posterior.given - {"folder", "seed"}
@@ -125,7 +124,7 @@ class RecordScorer:
         window = list(outcomes)
         complete = iter(self.baselines.complete([item for _, item in window if isinstance(item, ScoredResponse)]))
         window = [(place, next(complete) if isinstance(item, ScoredResponse) else item) for place, item in window]
-        yield from until_error(window) if self.over_samples and not skip_invalid else window
+        yield from until_error(window) if self.baselines.over_samples and not skip_invalid else window
 
     def _tokenize(self, record: Record) -> LocatedResponse | RecordError:
         session, name, note = self.session, self.model_name, self.session.progress.note

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tokur_cli.commands.baselines.features import largest_window, over_samples
+from tokur_cli.commands.baselines.features import over_samples, window_sizes
 from tokur_cli.commands.baselines.samples import question_key, standing_together
 from tokur_cli.commands.options.model import BackendOptions, ModelOptions, PromptOptions
 from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions, ScoringOptions, default_batch_tokens
@@ -17,7 +17,7 @@ from tokur_cli.commands.session.work import AlreadyWritten, Items, Stream, Work
 from tokur_cli.commands.shared.errors import InvalidRecords, say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm, refuse_other_model
-from tokur_cli.commands.shared.windows import window_sizes, windows
+from tokur_cli.commands.shared.windows import windows
 from tokur_cli.commands.workers.pool import DEATHS, Pool
 from tokur_cli.engine.posterior.settings import settings_of_draws
 from tokur_cli.records.errors import RecordError, UsageError
@@ -56,7 +56,7 @@ class ScoreWork(Work):
     ) -> ScoreWork:
         """Return the work, of the options of ``score``, refusing what can be refused before a model is loaded."""
         kept = posterior.model  # which also says what is wrong with a kept posterior
-        scoring = validate_scoring(scoring.together(engine, posterior, baselines))
+        scoring = validate_scoring(replace(scoring, engine=engine, posterior=posterior, baselines=baselines))
         return cls(model.or_named(kept), PromptForm(prompts), scoring)
 
     def pipeline(self, session: Session) -> RecordScorer:  # noqa: D102
@@ -78,12 +78,11 @@ class ScoreWork(Work):
     def count_batches(self, lengths: Sequence[int], device: str) -> int:  # noqa: D102
         from tokur_cli.engine.forward.batching import HalvingBatches, pass_positions
 
-        needs = self.scoring.needs
-        rows = 1 if needs.isdisjoint(OF_DRAWS) else 1 + self.scoring.posterior.members
+        rows = 1 if self.scoring.needs.isdisjoint(OF_DRAWS) else 1 + self.scoring.posterior.members
         batch_tokens = self.scoring.batch_tokens or default_batch_tokens(device)
-        sizes = window_sizes(largest_window(needs, self.scoring.baselines, batch_tokens))
         batches = HalvingBatches(batch_tokens // rows, pass_positions(device, rows))
-        return sum(1 for window in windows(lengths, sizes) for _ in batches.padded(dict(enumerate(window))))
+        cut = windows(lengths, window_sizes(self.scoring, batch_tokens))
+        return sum(1 for window in cut for _ in batches.padded(dict(enumerate(window))))
 
 
 class ScoreStream(Stream):
@@ -114,13 +113,11 @@ class ScoreStream(Stream):
 
     def _tasks(self, items: Items, already_written: AlreadyWritten) -> Iterator[ScoringTask]:
         """Yield windows; a resumed run cuts the same ones as an undisturbed one, so that its numbers are the same."""
-        needs, baselines = self._options.needs, self._options.baselines
         batch_tokens = self._options.batch_tokens or default_batch_tokens(self._pool.device)
-        sizes = window_sizes(largest_window(needs, baselines, batch_tokens))
         key: Callable[[Record | RecordError], str | None] | None = None
-        if over_samples(needs, baselines):
+        if over_samples(self._options):
             items, key = standing_together(items), question_key()
-        cut: Iterator[list[Record | RecordError]] = windows(items, sizes, key)
+        cut: Iterator[list[Record | RecordError]] = windows(items, window_sizes(self._options, batch_tokens), key)
         for window in cut:
             wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
             self._progress.passed(len(window) - sum(wanted))
@@ -159,7 +156,7 @@ def validate_scoring(scoring: ScoringOptions) -> ScoringOptions:
         return scoring
     # The samples of a question are compared by their texts and likelihoods, unless the model is asked or looked into
     among_samples = {need for need in BEYOND_TOKENS if need.startswith("set_") and need != "set_states"}
-    of_texts = over_samples(among_samples, scoring.baselines) and scoring.baselines.entailment != "judge"
+    of_texts = scoring.baselines.over == "samples" and scoring.baselines.entailment != "judge"
     given = {"p_correct", *(among_samples if of_texts else ())}
     beyond = [score.name for score in chosen if not {*BEYOND_TOKENS}.isdisjoint({*score.needs} - given)]
     if beyond:

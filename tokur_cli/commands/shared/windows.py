@@ -18,20 +18,11 @@ T = TypeVar("T")
 
 WINDOW_BYTES = 32_000_000  # how much text records may have that are held together; one record may be longer
 PAUSE_SECONDS = 0.2
-_FIRST_WINDOW = 16  # records, so that results come soon
 
 
 def _size(item: Any) -> int:
     """Return how much text a record has, in bytes; 0 for anything else that stands in a stream."""
     return item.size if isinstance(item, Record) else 0
-
-
-def window_sizes(largest: int) -> Iterator[int]:
-    """Yield 16, 32, 64, … records, at most the largest, if that is more; at first a quarter of the largest."""
-    size = max(_FIRST_WINDOW, largest // 4)
-    while True:
-        yield size
-        size = max(size, min(2 * size, largest))
 
 
 def windows(
