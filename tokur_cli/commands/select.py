@@ -83,7 +83,7 @@ class _Selection:
         by = score_named(options.by, "--by")
         self.options, self.certified = replace(options, by=by.name), certified
         self.rule = Rule(options.method, parse_keep(options.keep), options.weight)
-        self.sign = -1.0 if by.orientation == "uncertainty" else 1.0
+        self.sign = by.sign
         self.settings = {
             "by": by.name,
             "keep": float(self.rule.keep.fraction),

@@ -85,6 +85,11 @@ class Score:
     on_demand: bool = False
 
     @property
+    def sign(self) -> int:
+        """1 for a confidence, −1 for an uncertainty: times a value, more is more sure."""
+        return 1 if self.orientation == "confidence" else -1
+
+    @property
     def default(self) -> bool:
         """Whether it is computed unless others are asked for: all that the scoring's own passes give anyway."""
         return not self.on_demand and not set(self.needs) & {*BEYOND_TOKENS, *ON_DEMAND}

@@ -62,11 +62,6 @@ class Certificate:
         if self.score not in CATALOGUE:
             raise ValueError(f"it goes by {self.score}, which this tokur does not compute")
 
-    @property
-    def sign(self) -> float:
-        """What makes a confidence of the score, for which higher is better."""
-        return -1.0 if CATALOGUE[self.score].orientation == "uncertainty" else 1.0
-
     def answers(self, value: float | None, key: str) -> bool:
         """Return whether an answer is given.
 
@@ -76,7 +71,8 @@ class Certificate:
         """
         if value is None or self.threshold is None:
             return value is not None
-        return (self.sign * value, tie_break_of(key)) > (self.sign * self.threshold, self.tie_break)
+        sign = CATALOGUE[self.score].sign
+        return (sign * value, tie_break_of(key)) > (sign * self.threshold, self.tie_break)
 
     def differences(self, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         """Yield each setting in which responses differ: its name, theirs and that of the labelled ones.
@@ -101,7 +97,7 @@ class Certificate:
         """Which answers are given, in words."""
         if self.threshold is None:
             return f"all that have {self.score}"
-        return f"{self.score} {'below' if self.sign < 0 else 'above'} {self.threshold:.6g}"
+        return f"{self.score} {'below' if CATALOGUE[self.score].sign < 0 else 'above'} {self.threshold:.6g}"
 
     def as_json(self) -> str:
         """Return the text of the file: a field a line, lists of numbers in one."""

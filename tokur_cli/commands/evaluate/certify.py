@@ -142,7 +142,7 @@ class LabelledQuestions:
         values = np.array([one.value for one in having.values()], dtype=np.float64)
         wrong = np.array([one.label == 0.0 for one in having.values()], dtype=bool)
         tie_breaks = np.array([tie_break_of(key) for key in having], dtype=np.float64)
-        found = certify(-values if score.orientation == "uncertainty" else values, tie_breaks, wrong, alpha, delta)
+        found = certify(score.sign * values, tie_breaks, wrong, alpha, delta)
         if found is None:
             raise TokurError(
                 f"{100 * alpha:.4g} % cannot be certified by {score.name} on {len(values):,} labelled questions, of "

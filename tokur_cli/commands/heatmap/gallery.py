@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from tokur_cli.commands.options.heatmap import ChoiceOptions
 from tokur_cli.records.errors import TokurError
-from tokur_cli.records.quantity import Orientation
 from tokur_cli.views.heatmap.response import HeatmapResponse
 
 
@@ -15,12 +14,12 @@ class Gallery:
     """The chosen responses, in memory: of a sorted stream with a limit only as many as are shown, and a few more."""
 
     def __init__(self, choice: ChoiceOptions) -> None:
-        self._orientation: Orientation = "uncertainty"
+        self._sign = 1
         if choice.by:
             from tokur_cli.scores.catalogue import score_named  # has its functions with it, and so needs numpy
 
             by = score_named(choice.by, "--by")
-            choice, self._orientation = replace(choice, by=by.name), by.orientation
+            choice, self._sign = replace(choice, by=by.name), by.sign
         self.choice = choice
         self._chosen: list[HeatmapResponse] = []
         self._offered = 0
@@ -91,6 +90,4 @@ class Gallery:
 
     def _sureness(self, response: HeatmapResponse) -> float:
         score = response.scores.get(self.choice.by or "")
-        if score is None:
-            return math.inf
-        return -score if self._orientation == "uncertainty" else score
+        return math.inf if score is None else self._sign * score
