@@ -48,7 +48,9 @@ def _of_run(run: Columns, equivalence: Equivalence) -> Columns:
         assert choice is not None
         right = math.nan if np.isnan(label[places]).any() else float(label[places[choice.chosen]])
         made.label.append(right)
-        made.outcomes[_outcome(right, has_answer=choice.classes[0].label is not None)] += 1
+        outcome = Outcome.NO_REFERENCE if math.isnan(right) else Outcome.of(right)
+        has_answer = choice.classes[0].label is not None
+        made.outcomes[outcome if has_answer or outcome != Outcome.INCORRECT else Outcome.NO_ANSWER] += 1
         made.length.append(_mean(length[places]))
         made.scores[SHARE].append(choice.share)
         for name, values in scores.items():
@@ -66,14 +68,6 @@ def _mean(values: Floats) -> float:
     """Return the mean of those that are known; NaN for none."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else math.nan
-
-
-def _outcome(right: float, *, has_answer: bool) -> str:
-    if math.isnan(right):
-        return Outcome.NO_REFERENCE
-    if not has_answer and right == 0.0:
-        return Outcome.NO_ANSWER
-    return Outcome.of(right)
 
 
 def group_by_difficulty(runs: Sequence[Columns], count: int, telling: Sequence[Columns] | None) -> None:

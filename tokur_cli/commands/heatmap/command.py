@@ -52,19 +52,20 @@ def heatmap(source: InputOptions, picture: PictureOptions, choice: ChoiceOptions
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     scales, gallery = ScaleBuilder(asked, others), Gallery(choice)
     with Labeller(labels, invalid, answers=labels.answer is not None, is_strict=False) as reader:
-        said = _read(reader.read(map(_scored, records)), [one.name for one in asked], scales, gallery, invalid, labels)
+        items, needed = reader.read(map(_scored, records)), [one.name for one in asked]
+        scored, given = _read(items, needed, scales, gallery, invalid, labels)
     if scales.responses:
         gallery.check()
         chosen = [scales.scale(quantity.name, *picture.ends) for quantity in asked]
         if picture.html:
             every = chosen + [scales.scale(name) for name in scales.others if scales.has_values(name)]
-            _write_page(picture.html, gallery, every, source.path, said)
+            _write_page(picture.html, gallery, every, source.path, f"{scored} {given}".strip())
         if picture.svg:
             _write_figure(picture.svg, gallery, chosen, picture)
         if not (picture.html or picture.svg):
             _print(gallery, chosen, picture)
-        if said and said[-1].endswith("incorrect."):
-            say(COMMAND, said[-1])
+        if given:
+            say(COMMAND, given)
     invalid.finish(none_of=None if scales.responses else display_name(source.path))
 
 
@@ -101,8 +102,12 @@ def _read(
     gallery: Gallery,
     invalid: InvalidRecords,
     labels: LabelOptions,
-) -> list[str]:
-    """Count every record's values for the scales and keep it if it is to show; return what is to be said of all."""
+) -> tuple[str, str]:
+    """Count every record's values for the scales and keep it if it is to show.
+
+    Returns:
+        What they were scored with and how many answers a certificate gives, a sentence each; empty where none says it.
+    """
     settings: dict[str, None] = {}
     given: list[bool | None] = []  # of answers that a certificate does not keep back: whether each is correct
     withheld, questions = 0, Questions()
@@ -128,10 +133,8 @@ def _read(
             given += [response.correct] if response.withheld is False else []
     words = [each for each in settings if each]
     others = ", the others with other settings" if len(words) > 1 else ""
-    said = [f"Scored with {words[0]}{others}."] if words else []
-    if given or withheld:
-        said.append(f"{len(given):,} of {len(given) + withheld:,} answers given, {given.count(False):,} incorrect.")
-    return said
+    counts = f"{len(given):,} of {len(given) + withheld:,} answers given, {given.count(False):,} incorrect."
+    return f"Scored with {words[0]}{others}." if words else "", counts if given or withheld else ""
 
 
 def _shown_answer(labelled: Labelled, labels: LabelOptions) -> str | None:
@@ -141,11 +144,11 @@ def _shown_answer(labelled: Labelled, labels: LabelOptions) -> str | None:
     return said_answer(labelled.record) or (labelled.answer if labelled.record.references else None)
 
 
-def _write_page(path: str, gallery: Gallery, scales: Sequence[Scale], source: str, said: Sequence[str]) -> None:
+def _write_page(path: str, gallery: Gallery, scales: Sequence[Scale], source: str, scored: str) -> None:
     responses, compare = gallery.responses(), gallery.choice.compare
     title = "Heat map" if source == STDIN else f"Heat map of {os.path.basename(source)}"
     with writing_whole(path) as file:
-        write_html(file, responses, scales, title=title, scored=" ".join(said), compare=compare)
+        write_html(file, responses, scales, title=title, scored=scored, compare=compare)
     if path != STDIN and sys.stderr.isatty():
         say(COMMAND, f"{path} has the page: open it in a browser")
 

@@ -97,6 +97,7 @@ def _scale_data(scale: Scale) -> dict[str, Any]:
 def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, Any]:
     leading = response.leading_scores([scales[0].quantity])
     others = {name: value for name, value in response.scores.items() if name not in leading}
+    uncertainties = [uncertainty_of(response.sums, scale.quantity) for scale in scales]  # that responses are ordered by
     return {
         "title": response.title,
         "question": paragraphs(response.question or ""),
@@ -109,14 +110,8 @@ def _head_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, 
             for scores in (leading, others)
         ],
         "length": len(response.response),
-        "uncertainties": [_order(response, scale) for scale in scales],
+        "uncertainties": [None if math.isnan(value) else float(f"{value:.7g}") for value in uncertainties],
     }
-
-
-def _order(response: HeatmapResponse, scale: Scale) -> float | None:
-    """Return what responses are ordered by, to seven figures."""
-    value = uncertainty_of(response.sums, scale.quantity)
-    return None if math.isnan(value) else float(f"{value:.7g}")
 
 
 def _tokens_data(response: HeatmapResponse, scales: Sequence[Scale]) -> dict[str, Any]:
