@@ -118,10 +118,8 @@ class LabelledQuestions:
                 f"skipped {self._others:,} further samples: the first of each question counts; for the answer of a "
                 "vote certify what tokur select writes"
             )
-        without = sum(not math.isfinite(response.value) for response in self._responses.values())
-        if without:
-            are = "1 question has" if without == 1 else f"{without:,} questions have"
-            yield f"{are} no {self._score.name}: not answered"
+        if without := sum(not math.isfinite(response.value) for response in self._responses.values()):
+            yield f"without {self._score.name}, so not answered: {count_of(without, 'question')}"
 
     def certificate(self, alpha: float, confidence: float) -> Certificate:
         """Return what is certified.

@@ -235,8 +235,8 @@ def read_runs(
 
 def _notes_on_records(counts: Counter[str], unread: str) -> Iterator[str]:
     if count := counts["no answer"]:
-        have = "1 response has" if count == 1 else f"{count:,} responses have"
-        yield f"{have} no answer that could be read: incorrect. --answer REGEX reads them your way; the first: {unread}"
+        without = f"{count_of(count, 'response')} without an answer that could be read, so incorrect"
+        yield f"{without}: --answer REGEX reads them your way; the first: {unread}"
     if counts["withheld"]:
         yield f"withheld answers count as if they were given: {counts['withheld']:,}"
     if counts["unmarked"]:
