@@ -159,11 +159,9 @@ def _commands() -> Mapping[str, Any]:
 
 
 def filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a command's groups of options, filled by the options' long names.
+    """Return the groups of options of a command of click's, filled by the options' long names.
 
-    Args:
-        command: the command as click has it.
-        options: values; None and False leave an option at its default, and a list may stand for a text with commas.
+    None and False leave an option at its default, and a list may stand for a text with commas.
 
     Raises:
         UsageError: there is no such option, or it cannot have this value.

@@ -70,13 +70,7 @@ def indented(text: str) -> str:
 
 
 def shorten(text: str, width: int, *, keep_end: bool = False) -> str:
-    """Return a picture cut to at most a number of columns, with ``…`` where it was cut.
-
-    Args:
-        text: a picture.
-        width: columns, at least 1.
-        keep_end: cut at the start instead of the end.
-    """
+    """Return a picture cut to at most so many columns, with ``…`` where it was cut: its end, or else its start."""
     if wcswidth(text) <= width:
         return text
     clusters = list(iter_graphemes(text))[:: -1 if keep_end else 1]

@@ -38,14 +38,7 @@ class Response:
 
 
 class LabelledQuestions:
-    """The first response to each question, as far as it has a label.
-
-    Args:
-        by: the score's name; None for the default.
-
-    Attributes:
-        orientations: which way the score points.
-    """
+    """The first response to each question, as far as it has a label; ``orientations``: which way the score points."""
 
     def __init__(self, by: str | None) -> None:
         scores = choose_scores(by or DEFAULT_SCORE)
@@ -122,11 +115,7 @@ class LabelledQuestions:
             yield f"without {self._score.name}, so not answered: {count_of(without, 'question')}"
 
     def certificate(self, alpha: float, confidence: float) -> Certificate:
-        """Return what is certified.
-
-        Args:
-            alpha: the share of the answers given that may be wrong.
-            confidence: the probability that this holds.
+        """Return what is certified: at most ``alpha`` of the answers given are incorrect, with this confidence.
 
         Raises:
             TokurError: nothing can be; it says what could.

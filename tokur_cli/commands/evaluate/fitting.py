@@ -31,11 +31,7 @@ _WAYS = {"platt": "Platt scaling", "isotonic": "isotonic regression", "logistic"
 
 
 class CalibrationFit:
-    """A calibration on its way.
-
-    Args:
-        options: what it is fitted of.
-        seed: of the folds.
+    """A calibration on its way; the seed is that of the folds.
 
     Attributes:
         orientations: which way each score points.

@@ -71,13 +71,10 @@ def _mean(values: Floats) -> float:
 
 
 def group_by_difficulty(runs: Sequence[Columns], count: int, telling: Sequence[Columns] | None) -> None:
-    """Group records by how many samples of their question are incorrect; None where that is not known.
+    """Group records by how many of the first ``count`` samples of their question are incorrect.
 
-    Args:
-        runs: the records.
-        count: N, how many samples of each question count; a question with fewer, or with one without a label, is not
-            known.
-        telling: runs with the samples, by the questions' ids, else their prompts; None for each run's own.
+    That is None, not known, with fewer samples, or with one without a label. The samples are those of the runs
+    ``telling``, by the questions' ids, else their prompts; None for each run's own.
     """
     known = {name: failed for run in telling or () for name, failed in _failures(run, count).items()}
     for run in runs:

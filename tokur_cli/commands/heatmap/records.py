@@ -23,15 +23,9 @@ def heatmap_response(
     answer: str | None = None,
     group: str | None = None,
 ) -> HeatmapResponse:
-    """Return what is painted of a scored record.
+    """Return what is painted of a scored record: token quantities that it must have, and those wanted if it has them.
 
-    Args:
-        record: the record.
-        needed: token quantities that it must have.
-        wanted: token quantities that are taken too if it has them.
-        correct: whether it is correct; None where that is not said.
-        answer: its answer; None where none is shown.
-        group: the key of its question; None where none is asked for.
+    ``group`` is the key of its question, None where none is asked for.
     """
     tokens = scored_tokens(record, (*needed, *wanted))
     for name in needed:

@@ -27,12 +27,7 @@ _SHARE = re.compile(r"((?:\d+(?:\.\d+)?|\.\d+)(?:e-\d+)?)\s*(%?)")
 
 
 class Relation:
-    """Marks an option, or a group of them.
-
-    Args:
-        others: the conditions that it is about.
-        but: of a group, the fields that it is not about.
-    """
+    """Marks an option, or those of a group but for some fields, with conditions on other options."""
 
     def __init__(self, *others: str, but: Collection[str] = ()) -> None:
         self.others, self.but = others, but

@@ -46,11 +46,7 @@ class Stream(ABC):
 
     @abstractmethod
     def lines(self, items: Items, already_written: AlreadyWritten) -> Iterator[bytes]:
-        """Yield records as they will be written, in order; at the end, say how it went.
-
-        Args:
-            items: what comes.
-            already_written: tells which ones a resumed run need not compute.
+        """Yield records as they will be written, in order, but for those already written; at the end, say how it went.
 
         Raises:
             TokurError: the first bad record, unless bad ones are skipped, or whatever else stops the run.
@@ -110,10 +106,7 @@ class Work(ABC):
     def start(self, progress: Progress, first: Record | None = None) -> Pipeline:
         """Load the model, in the process that works with it, and return what does the work.
 
-        Args:
-            progress: told of it.
-            first: a record whose prompt ends the run if it cannot be made, which is then said before the weights are
-                loaded.
+        If the prompt of the first record cannot be made, this ends the run before the weights are loaded.
         """
 
         def check(found: ModelDescription) -> None:

@@ -18,12 +18,7 @@ SURE_OF_DRIFT = 0.01  # the p-value below which scores are said to be distribute
 
 
 class CertifiedAnswers:
-    """What a certificate says of one response after the other.
-
-    Args:
-        certificate: the certificate.
-        path: its file.
-    """
+    """What a certificate, of the file ``path``, says of one response after the other."""
 
     def __init__(self, certificate: Certificate, path: str) -> None:
         self.certificate = certificate
@@ -66,12 +61,7 @@ class CertifiedAnswers:
             )
 
     def answers(self, value: float | None, question: Question, samples: int) -> bool:
-        """Return whether the answer of a question's chosen response is given.
-
-        Args:
-            value: the response's score, None where it has none.
-            question: whose response it is.
-            samples: how many responses it was chosen from.
+        """Return whether a question's answer is given, by its response's score; it was chosen from so many samples.
 
         Raises:
             RecordError: there are several, and the certificate is of one a question.

@@ -21,14 +21,8 @@ WINDOW = 64  # records that are labelled together: enough to share work on, few 
 class Labeller(ExitStack):
     """Labels records; use it as a context manager, because it may start processes.
 
-    Args:
-        options: how records get their labels.
-        invalid: what happens to bad records, and in whose name messages are said.
-        answers: whether answers are wanted of records that bring their label, too.
-        is_strict: whether a record that its data set's own rule cannot judge is a bad one, and not one without a label.
-
-    Attributes:
-        equivalence: tells which answers are equal.
+    With ``answers``, records that bring their label get an answer, too. If it ``is_strict``, a record that its data
+    set's own rule cannot judge is a bad one, and not one without a label. ``equivalence`` tells equal answers.
     """
 
     def __init__(

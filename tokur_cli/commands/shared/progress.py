@@ -24,9 +24,7 @@ _BAR_SECONDS = 0.1
 class Progress(AbstractContextManager["Progress"]):
     """Counts records and tokens; what a terminal shows at once, a log hears of when it takes long.
 
-    Args:
-        command: name for messages.
-        tell: takes what the user should know, in a sentence; by default it is said on standard error.
+    ``tell`` takes what the user should know, in a sentence; by default it is said on standard error.
     """
 
     def __init__(self, command: str, tell: Callable[[str], None] | None = None) -> None:
@@ -59,11 +57,7 @@ class Progress(AbstractContextManager["Progress"]):
             say(self.command, message)
 
     def start(self, total: Callable[[], int | None]) -> None:
-        """Show that records are to come.
-
-        Args:
-            total: returns how many; None if that cannot be known. Called where it is told: in a log, after a minute.
-        """
+        """Show that records are to come; ``total`` returns how many, if known, and is called when it is told."""
         self._started = self._said = time.perf_counter()
         self._total = total
         if not sys.stderr.isatty():

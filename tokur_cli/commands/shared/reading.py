@@ -26,10 +26,7 @@ _WITH_REFERENCES = ("score", "select", "evaluate")
 def read_input(command: str, source: InputOptions, *, is_labelled: bool = False) -> Iterator[Record | RecordError]:
     """Read the records of a command's input; what is to be said of it goes to standard error.
 
-    Args:
-        command: its name.
-        source: the input.
-        is_labelled: whether a field of the records is named that says which are correct.
+    ``is_labelled``: whether a field of the records is named that says which are correct.
     """
     if source.asked is not None:
         return read_rows_of([{"question": source.asked}], "--question")
@@ -99,12 +96,7 @@ def look_ahead(
 ) -> tuple[Iterator[Record | RecordError], Record | None]:
     """Return the same stream, and its first good record; None if it has none, so that no model is needed.
 
-    In the stream, records before that one that lack what is needed are errors.
-
-    Args:
-        items: the stream.
-        needed: what a good record has, as the names of its attributes.
-        skip_invalid: whether bad records are skipped.
+    A good record has what is needed, the names of its attributes; in the stream, those before the first are errors.
     """
     bad: list[RecordError] = []
     for item in items:

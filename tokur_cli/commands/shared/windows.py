@@ -30,11 +30,9 @@ def windows(
 ) -> Iterator[list[T]]:
     """Cut a stream into windows, which end early where text is long or the stream pauses (None), ends or fails.
 
-    Args:
-        items: the stream.
-        sizes: of each window: with a key its least, else its most items.
-        key: tells what must not be cut apart: items that stand together and have the same key, or None, which joins the
-            item before it. Where a window ends early, the last of these, of which some may be missing, wait.
+    ``sizes`` are the most items of each window, with a key the fewest. The key tells what must not be cut apart: items
+    that stand together and have the same key, or None, which joins the item before it. Where a window ends early, the
+    last of these, of which some may be missing, wait.
     """
     window: list[T] = []
     size, text, whole, current = next(sizes), 0, 0, None  # whole: how many items may be cut off
@@ -62,12 +60,8 @@ def windows(
 def as_they_come(path: str, items: Iterator[T], busy: Callable[[], bool] = lambda: False) -> Iterator[T | None]:
     """Yield the items read from a file; between them None, a pause, whenever none has come for 0.2 s.
 
-    A regular file never pauses. Anything else is read by a thread.
-
-    Args:
-        path: where the items are read from; ``-`` is standard input.
-        items: what is read.
-        busy: whether whoever takes the items has other work to go on with. In a pause they do not wait then.
+    A regular file never pauses. Anything else is read by a thread. Whoever takes the items does not wait in a pause
+    while ``busy``: there is other work to go on with.
     """
     if file_id(path) is not None:
         yield from items

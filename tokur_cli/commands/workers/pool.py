@@ -101,11 +101,9 @@ class RayPool:
         return self._settings.result()
 
     def map(self, tasks: Iterable[T], lost: Callable[[T], Iterable[Any]]) -> Iterator[Iterable[Any]]:
-        """Yield what becomes of each task, in order.
+        """Yield what becomes of each task, in order; a thread reads them, only a few ahead.
 
-        Args:
-            tasks: read in a thread, only a few ahead.
-            lost: tells what becomes of a task that has killed its worker three times.
+        ``lost`` tells what becomes of a task that has killed its worker three times.
         """
         read: queue.Queue[_Job | Exception | None] = queue.Queue(_AHEAD * self.share.workers - 1)
 

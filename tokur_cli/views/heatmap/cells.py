@@ -72,11 +72,9 @@ def _placed(response: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[r
 
 
 def wrap(cells: Sequence[Cell], width: int) -> list[list[tuple[int, Glyph]]]:
-    """Break cells into lines, after spaces and beside wide characters where possible; nothing is left out.
+    """Break cells into lines of so many columns, at least 16; nothing is left out.
 
-    Args:
-        cells: what to draw.
-        width: columns of a line, at least 16.
+    They are broken after spaces and beside wide characters where possible.
 
     Returns:
         The lines, each its glyphs from left to right, each glyph after the index of its cell.

@@ -84,12 +84,7 @@ class ScaleBuilder:
         """Return the scale of one quantity over everything that was added.
 
         It runs from the most certain token to the one of rank ⌊0.99 · (N − 1)⌋ of N, counted from the most certain as
-        0; given ends replace these.
-
-        Args:
-            name: the quantity's name.
-            low: the lowest value on the scale, which is its uncertain end for a confidence.
-            high: the highest value on the scale.
+        0. Given ends replace these; the lowest value is the uncertain end for a confidence.
         """
         quantity, values = self._quantities[name], self._values[name]
         if not values:
