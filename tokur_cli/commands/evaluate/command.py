@@ -8,6 +8,7 @@ from dataclasses import replace
 from tokur_cli.commands.evaluate.certify import LabelledQuestions, summary
 from tokur_cli.commands.evaluate.choice import shown_scores, wanted_scores
 from tokur_cli.commands.evaluate.fitting import CalibrationFit
+from tokur_cli.commands.evaluate.plots import require_matplotlib, write_plots
 from tokur_cli.commands.evaluate.questions import by_question, group_by_difficulty
 from tokur_cli.commands.evaluate.reading import Columns, Wanted, check_runs, read_runs
 from tokur_cli.commands.evaluate.results import Results, as_rows, evaluate_runs
@@ -50,8 +51,6 @@ def evaluate(
     learner = fitting or questions
     wanted = Wanted(learner.orientations, group_by=options.group_by) if learner else wanted_scores(options)
     if target.plots is not None:
-        from tokur_cli.commands.evaluate.plots import require_matplotlib
-
         require_matplotlib()
     invalid = InvalidRecords(COMMAND, source.skip_invalid)
     collect = learner.add if learner else None
@@ -134,8 +133,6 @@ def _evaluate(
         say(COMMAND, aside)
     _write(results, target)
     if target.plots is not None:
-        from tokur_cli.commands.evaluate.plots import write_plots
-
         write_plots(runs, results, target.plots)
 
 

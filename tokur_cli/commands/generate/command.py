@@ -99,7 +99,6 @@ class GenerateWork(Work):
         if session is None:
             assert isinstance(pool, InProcess)
             session = pool.pipeline.session
-        assert session is not None
         scoring = self.scoring if self.score else None
         return GenerateStream(session, pool, self.decoding, scoring, progress, invalid)
 

@@ -59,12 +59,6 @@ class InputOptions:
             raise UsageError("no input: give a file, or - or a pipe for standard input; -h shows examples")
         return replace(self, path=STDIN if path is None else path)
 
-    @property
-    def form(self) -> tuple[str, str | None]:
-        """The format's name, and the filter of lm-eval whose rows are read; None for the first of each response."""
-        name, _, filter = self.format.partition(":")
-        return (name, filter) if name == "lm-eval" and filter else (self.format, None)
-
 
 @dataclass(frozen=True)
 class RecordOutput:

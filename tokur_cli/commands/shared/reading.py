@@ -30,13 +30,14 @@ def read_input(command: str, source: InputOptions, *, is_labelled: bool = False)
     """
     if source.asked is not None:
         return read_rows_of([{"question": source.asked}], "--question")
-    form, filter = source.form
+    name, _, filter = source.format.partition(":")
+    has_filter = name == "lm-eval" and filter != ""
     items = read_records(
         source.path,
-        format=form,
+        format=name if has_filter else source.format,
         mapping=FieldMapping(source.question_field, source.response_field, source.reference_field, source.id_field),
         requests=source.requests,
-        filter=filter,
+        filter=filter if has_filter else None,
         whole=command == "generate",
         max_line=source.max_line * 10**6,
         note=partial(say, command),
