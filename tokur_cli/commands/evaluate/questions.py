@@ -38,8 +38,8 @@ def by_question(runs: Sequence[Columns]) -> list[Columns]:
 
 
 def _of_run(run: Columns, equivalence: Equivalence) -> Columns:
-    made = Columns(run.path, replace(run.wanted, scores={SHARE: "confidence", **run.wanted.scores}), probabilities=())
-    made.name, made.settings, made.numbers = run.name, run.settings, run.numbers
+    made = Columns(run.name, replace(run.wanted, scores={SHARE: "confidence", **run.wanted.scores}), probabilities=())
+    made.settings, made.numbers = run.settings, run.numbers
     label, length = np.array(run.label), np.array(run.length)
     scores = {name: np.array(values) for name, values in run.scores.items()}
     for places in samples_of(run):

@@ -67,9 +67,8 @@ class Wanted:
 class Columns:
     """The records of one run: one file, or what of a file was scored under one seed."""
 
-    path: str
+    name: str  # what messages call the run: the file, with the seed where there are several
     wanted: Wanted
-    name: str = field(init=False)  # what messages call the run: the file, with the seed where there are several
     label: array[float] = field(default_factory=lambda: array("d"))  # NaN where there is none
     length: array[float] = field(default_factory=lambda: array("d"))  # numbers of tokens, NaN where that is not known
     scores: dict[str, array[float]] = field(init=False)  # values by score, NaN where a record has none
@@ -89,7 +88,6 @@ class Columns:
     _responses: int = 0
 
     def __post_init__(self) -> None:
-        self.name = display_name(self.path)
         self.scores = {name: array("d") for name in self.wanted.scores}
 
     def add(self, record: Record, rows: Rows, group: str | None) -> None:
@@ -125,7 +123,7 @@ class _RunsOfFile:
     """The runs of one file: one for each seed that its records were scored under."""
 
     def __init__(self, path: str, wanted: Wanted) -> None:
-        self._path, self._wanted = path, wanted
+        self._name, self._wanted = display_name(path), wanted
         self._found: dict[str | None, Columns] = {}
         self._made: dict[str, dict[str, None]] = {}
 
@@ -143,19 +141,19 @@ class _RunsOfFile:
         elif None in self._found:
             self._found[seed] = self._found.pop(None)
         if seed not in self._found:
-            self._found[seed] = Columns(self._path, self._wanted)
+            self._found[seed] = Columns(self._name, self._wanted)
         return self._found[seed]
 
     def named(self) -> list[Columns]:
         """Return the runs that have records, each with a name of its own."""
         runs = {seed: run for seed, run in self._found.items() if run.label}
         for seed, run in runs.items() if len(runs) > 1 else ():
-            run.name = f"{run.name}, seed {seed}"
+            run.name = f"{self._name}, seed {seed}"
         return list(runs.values())
 
     def notes(self) -> Iterator[str]:
         """Yield what the user should know of the runs."""
-        name = display_name(self._path)
+        name = self._name
         if len(seeds := [str(seed) for seed, run in self._found.items() if run.label]) > 1:
             yield f"{name} was scored under the seeds {', '.join(seeds)}: each is a run of its own"
         yield from dict.fromkeys(filter(None, (run.questions.merged() for run in self._found.values())))
@@ -294,12 +292,12 @@ def check_runs(runs: Sequence[Columns]) -> int:
         for name, value, first in differences(run.settings, runs[0].settings):
             if name in compared and name.rpartition(".")[2] not in _MAY_DIFFER:
                 raise TokurError(
-                    f"{run.path}: has {name} {value}, {runs[0].name} has {first}: files are runs of one kind, "
+                    f"{run.name}: has {name} {value}, {runs[0].name} has {first}: files are runs of one kind, "
                     "whose figures are averaged; evaluate them apart, or put them into one file and use --group-by"
                 )
         if run.numbers and runs[0].numbers and run.numbers.keys().isdisjoint(runs[0].numbers):
             raise TokurError(
-                f"{run.path}: answers no question of {runs[0].name}: files are runs of the same questions, whose "
+                f"{run.name}: answers no question of {runs[0].name}: files are runs of the same questions, whose "
                 "figures are averaged; put the questions of one run into one file"
             )
     runs_with: Counter[str] = Counter(name for run in runs for name in run.numbers)
