@@ -84,6 +84,7 @@ class Columns:
     numbers: dict[str, int] = field(default_factory=dict)  # the questions' numbers by their keys
     questions: Questions = field(default_factory=Questions)  # which question each record belongs to
     settings: dict[str, Any] = field(default_factory=dict)  # how the first record was made
+    made: dict[str, dict[str, None]] = field(default_factory=dict)  # settings on which the size of scores depends
     _count: int = 0  # of questions
     _responses: int = 0
 
@@ -125,16 +126,10 @@ class _RunsOfFile:
     def __init__(self, path: str, wanted: Wanted) -> None:
         self._name, self._wanted = display_name(path), wanted
         self._found: dict[str | None, Columns] = {}
-        self._made: dict[str, dict[str, None]] = {}
 
     def of(self, record: Record) -> Columns:
         """Return the run that a record belongs to; nothing was drawn for one without a seed: it is of the first run."""
         settings = record.computed("run")
-        of_draws = () if settings.get("rank") is None else _SIZE_OF_DRAWS_DEPENDS_ON
-        for name in (*_SIZE_DEPENDS_ON, *of_draws):
-            value = _WHERE_MISSING.get(name) if settings.get(name) is None else settings[name]
-            if value is not None:
-                self._made.setdefault(name, {})[str(value)] = None
         seed = None if settings.get("seed") is None else str(settings["seed"])
         if seed is None:
             seed = next(iter(self._found), None)
@@ -142,7 +137,13 @@ class _RunsOfFile:
             self._found[seed] = self._found.pop(None)
         if seed not in self._found:
             self._found[seed] = Columns(self._name, self._wanted)
-        return self._found[seed]
+        run = self._found[seed]
+        of_draws = () if settings.get("rank") is None else _SIZE_OF_DRAWS_DEPENDS_ON
+        for name in (*_SIZE_DEPENDS_ON, *of_draws):
+            value = _WHERE_MISSING.get(name) if settings.get(name) is None else settings[name]
+            if value is not None:
+                run.made.setdefault(name, {})[str(value)] = None
+        return run
 
     def named(self) -> list[Columns]:
         """Return the runs that have records, each with a name of its own."""
@@ -163,10 +164,12 @@ class _RunsOfFile:
             numbered = (np.array(run.question)[first] * 2**32 + samples)[samples >= 0]
             if again := len(numbered) - len(np.unique(numbered)):
                 yield f"records of {name} whose question and sample came before count again: {again:,}"
-        for setting, values in self._made.items():
-            if len(values) > 1 and self._wanted.group_by is None:
-                parts = f"--group-by tokur.run.{setting} parts them"
-                yield f"{name} has scores with {setting} {', '.join(values)}, evaluated together: {parts}"
+        values_of = {
+            name: values for run in self._found.values() for name, values in run.made.items() if len(values) > 1
+        }
+        for setting, values in values_of.items() if self._wanted.group_by is None else ():
+            parts = f"--group-by tokur.run.{setting} parts them"
+            yield f"{name} has scores with {setting} {', '.join(values)}, evaluated together: {parts}"
 
 
 def read_runs(
@@ -233,8 +236,8 @@ def read_runs(
 
 def _notes_on_records(counts: Counter[str], unread: str) -> Iterator[str]:
     if count := counts["no answer"]:
-        without = f"{count_of(count, 'response')} without an answer that could be read, so incorrect"
-        yield f"{without}: --answer REGEX reads them your way; the first: {unread}"
+        have = "1 response has" if count == 1 else f"{count:,} responses have"
+        yield f"{have} no answer that could be read: incorrect. --answer REGEX reads them your way; the first: {unread}"
     if counts["withheld"]:
         yield f"withheld answers count as if they were given: {counts['withheld']:,}"
     if counts["unmarked"]:
@@ -292,8 +295,8 @@ def check_runs(runs: Sequence[Columns]) -> int:
         for name, value, first in differences(run.settings, runs[0].settings):
             if name in compared and name.rpartition(".")[2] not in _MAY_DIFFER:
                 raise TokurError(
-                    f"{run.name}: has {name} {value}, {runs[0].name} has {first}: files are runs of one kind, "
-                    "whose figures are averaged; evaluate them apart, or put them into one file and use --group-by"
+                    f"{run.name}: has {name} {value}, {runs[0].name} has {first}: runs whose figures are averaged are "
+                    "of one kind; evaluate them apart or, if of one seed, in one file with --group-by"
                 )
         if run.numbers and runs[0].numbers and run.numbers.keys().isdisjoint(runs[0].numbers):
             raise TokurError(
