@@ -17,7 +17,7 @@ from tokur_cli.commands.options.select import SelectOptions, parse_keep
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput
 from tokur_cli.commands.shared.certified import CertifiedAnswers
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labelled import Labeller, told_unmarked
+from tokur_cli.commands.shared.labelled import Labeller, unmarked_note
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.records.errors import RecordError, TokurError, count_of
@@ -127,12 +127,12 @@ class _Selection:
             yield merged
         yield from self.notes.lines()
         if self.certified is not None:
-            yield from self.certified.told()
+            yield from self.certified.notes()
         for outcome in (Outcome.CODE_NOT_RUN, Outcome.RULE_NOT_USED):
             if count := self.unjudged[outcome]:
                 yield f"not judged: {count_of(count, 'response')} {UNLABELLED[outcome]}"
         if self.unmarked:
-            yield told_unmarked(self.unmarked)
+            yield unmarked_note(self.unmarked)
         mean = f"{self.options.by}_mean"
         if mean in CATALOGUE and self.rule.needs_score and self.certified is None:
             yield f"{self.options.by} adds up over tokens and favours short responses; the paper selects by {mean}"

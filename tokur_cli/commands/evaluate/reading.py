@@ -23,7 +23,7 @@ from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.marks import number
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import InvalidRecords, say
-from tokur_cli.commands.shared.labelled import Labeller, graded, told_unmarked
+from tokur_cli.commands.shared.labelled import Labeller, graded, unmarked_note
 from tokur_cli.commands.shared.progress import Progress, count_lines
 from tokur_cli.commands.shared.reading import read_input
 from tokur_cli.metrics.ranking import Floats
@@ -241,7 +241,7 @@ def _notes_on_records(counts: Counter[str], unread: str) -> Iterator[str]:
     if counts["withheld"]:
         yield f"withheld answers count as if they were given: {counts['withheld']:,}"
     if counts["unmarked"]:
-        yield told_unmarked(counts["unmarked"]) + ': label them by a field "correct" if that is not meant'
+        yield unmarked_note(counts["unmarked"]) + ': label them by a field "correct" if that is not meant'
     if counts["without spans"]:
         yield f"skipped {count_of(counts['without spans'], 'response')} without labelled spans"
 

@@ -30,9 +30,8 @@ def quantity_of(score: str) -> str:
 def span_scores(names: str | None) -> dict[str, Orientation]:
     """Return the scores of spans that were asked for, and the baselines: which way each points.
 
-    Args:
-        names: comma-separated: quantities such as ``eu``, for all that is computed of them, or single scores such as
-            ``eu_mean``, in any case; None or ``all`` for all.
+    The names are comma-separated, in any case: quantities such as ``eu``, for all that is computed of them, or single
+    scores such as ``eu_mean``; None or ``all`` for all.
     """
     known = {f"{name}_{how}": quantity.orientation for name, quantity in QUANTITIES.items() for how in AGGREGATES}
     asked = {name.strip().lower() for name in (ALL if names is None else names).split(",") if name.strip()}

@@ -68,17 +68,17 @@ def left_out(results: Results) -> list[str]:
 
 def reasons(results: Results) -> list[str]:
     """Return why metrics are not defined, each reason once."""
-    told: dict[str, dict[str, None]] = {}
+    found: dict[str, dict[str, None]] = {}
     bootstrap, scores = results.options.bootstrap, results.overall.scores.values()
     for score in scores:
         for metric, estimate in score.metrics.items():
             if estimate.reason:
-                told.setdefault(estimate.reason, {})[METRICS[metric].title] = None
+                found.setdefault(estimate.reason, {})[METRICS[metric].title] = None
     if bootstrap and results.overall.undecided and any(score.differences for score in scores):
-        told.setdefault(results.overall.undecided, {})["verdicts"] = None
+        found.setdefault(results.overall.undecided, {})["verdicts"] = None
     if bootstrap and results.overall.runs == results.overall.questions == 1:
-        told["fewer than 2 questions to resample"] = {"intervals": None}
-    return [f"no {', '.join(names)}: {reason}" for reason, names in told.items()]
+        found["fewer than 2 questions to resample"] = {"intervals": None}
+    return [f"no {', '.join(names)}: {reason}" for reason, names in found.items()]
 
 
 def kept(options: EvaluationOptions) -> str:
@@ -182,8 +182,8 @@ def _group_table(results: Results) -> Table:
         rows.append(Row(name, [figure(Estimate(value)) for value in values]))
     notes = []
     for name, group in groups.items():
-        reasons = dict.fromkeys(score.metrics[metric.name].reason for score in group.scores.values())
-        notes += [f"{name}: {reason}" for reason in reasons if reason]
+        undefined = dict.fromkeys(score.metrics[metric.name].reason for score in group.scores.values())
+        notes += [f"{name}: {reason}" for reason in undefined if reason]
     columns = [Column(name, metric.better) for name in groups]
     return Table(f"{metric.title} (%) by {results.options.grouping}", "score", columns, rows, notes)
 

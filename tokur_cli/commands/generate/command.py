@@ -65,8 +65,7 @@ class GenerateWork(Work):
         if "" in decoding.stop:
             raise UsageError('--stop "" ends every response before it begins: give a text')
         if score or decoding.guidance:
-            kept = scoring.posterior.model  # which also says what is wrong with a kept posterior
-            model = model.or_named(kept)
+            model = model.or_named(posterior.model)  # which also says what is wrong with a kept posterior
         if score:
             scoring = validate_scoring(scoring)
         return cls(model, PromptForm(prompts), scoring, decoding, score)

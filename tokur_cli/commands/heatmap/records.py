@@ -30,7 +30,13 @@ def heatmap_response(
     tokens = scored_tokens(record, (*needed, *wanted))
     for name in needed:
         if name not in tokens.values:
-            raise record.error(f'no "{name}" per token here{_available(record)}')
+            arrays = token_arrays(record)
+            lists = {one: arrays[one] for one in QUANTITIES if isinstance(arrays.get(one), list)}
+            having = [one for one, values in lists.items() if any(value is not None for value in values)]
+            there = (
+                f"; available: {', '.join(having)} (--score {having[0]})" if having else ": score it with that first"
+            )
+            raise record.error(f'no "{name}" per token here{there}')
     name = record.id or f"line {record.line}"
     question = record.turns[-1]["content"] if record.turns else None
     return HeatmapResponse(
@@ -102,19 +108,6 @@ class _SumsByName(dict[str, Mapping[str, float]]):
         chosen = values if within is None else values[within.start : within.stop]
         self[name] = aggregates([math.nan if one is None else one for one in chosen], QUANTITIES[name].orientation)
         return self[name]
-
-
-def _available(record: Record) -> str:
-    """Return in words which quantities have a value at one token at least."""
-    tokens = token_arrays(record)
-    having = [
-        name
-        for name in QUANTITIES
-        if isinstance(values := tokens.get(name), list) and any(value is not None for value in values)
-    ]
-    return (
-        f"; available: {', '.join(having)} (--score {having[0]})" if having else ": score the responses with it first"
-    )
 
 
 def _alternatives(record: Record) -> dict[int, Alternatives]:

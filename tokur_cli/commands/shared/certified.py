@@ -79,7 +79,7 @@ class CertifiedAnswers:
             self._values.append(value)
         return self.certificate.answers(value, question.key)
 
-    def told(self) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
         """Yield what speaks against the certificate's assumption, a line each."""
         if lacking := len(self._samples) - len(self._values):
             yield f"{lacking:,} of {len(self._samples):,} answers withheld without a finite {self.certificate.score}"

@@ -87,8 +87,8 @@ class Labeller(ExitStack):
             one.settle(Outcome.of(passed), "tests")
 
 
-def told_unmarked(count: int) -> str:
-    """Return what to tell of ``count`` unmarked responses that count as incorrect."""
+def unmarked_note(count: int) -> str:
+    """Return what to say of so many unmarked responses that count as incorrect."""
     responses = count_of(count, "response")
     return f'{responses} without a marked answer ("The answer is …"), incorrect beside words as reference'
 

@@ -113,14 +113,14 @@ class Progress(AbstractContextManager["Progress"]):
         elif self._total is not None and now - self._said >= _LINE_SECONDS:
             self._said, total = now, self._total()
             total = max(total, self.records) if total else None
-            told = [
+            said = [
                 f"{self.records:,} {f'of {total:,} ' if total else ''}records",
                 speed,
                 f"{duration(seconds)} so far",
             ]
             if total and (done := self.records - self._passed):
-                told.append(f"about {duration(seconds * (total - self.records) / done)} left")
-            say(self.command, ", ".join(filter(None, told)))
+                said.append(f"about {duration(seconds * (total - self.records) / done)} left")
+            say(self.command, ", ".join(filter(None, said)))
 
 
 def duration(seconds: float) -> str:

@@ -37,13 +37,8 @@ def write_html(
     The page holds each response as two lines of JSON: what the list needs, and the tokens, which the browser reads and
     paints when they come near the screen. Steps of colours, sums and what is least certain are computed here.
 
-    Args:
-        file: a text file in UTF-8.
-        responses: what to paint; each must have values for every scale.
-        scales: the quantities to switch between; the first one is shown at first.
-        title: the page's title.
-        scored: with what the responses were scored, in a sentence.
-        compare: whether to put the responses in two columns.
+    Each response has values for every scale, the first of which is shown at first. ``scored`` says with what they were
+    scored; to ``compare`` them they are put in two columns.
     """
     style, script, page = _step_css() + _asset("page.css"), _asset("page.js"), _asset("page.html")
     head, tail = page.split("{data}")
