@@ -33,10 +33,8 @@ def heatmap_response(
             arrays = token_arrays(record)
             lists = {one: arrays[one] for one in QUANTITIES if isinstance(arrays.get(one), list)}
             having = [one for one, values in lists.items() if any(value is not None for value in values)]
-            there = (
-                f"; available: {', '.join(having)} (--score {having[0]})" if having else ": score it with that first"
-            )
-            raise record.error(f'no "{name}" per token here{there}')
+            there = f"; available: {', '.join(having)} (--score {having[0]})" if having else ""
+            raise record.error(f'no "{name}" per token here{there or ": score the responses with it first"}')
     name = record.id or f"line {record.line}"
     question = record.turns[-1]["content"] if record.turns else None
     return HeatmapResponse(
