@@ -20,7 +20,6 @@ from tokur_cli.commands.options.scoring import BaselineOptions, PosteriorOptions
 from tokur_cli.commands.options.select import SelectOptions
 from tokur_cli.commands.options.streams import InputOptions, RecordOutput, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
-from tokur_cli.engine.posterior.settings import AUTO, PosteriorSettings
 from tokur_cli.records.errors import UsageError
 from tokur_cli.records.streams import STDIN
 
@@ -58,8 +57,6 @@ def perturb(
     from tokur_cli.commands.perturb.command import perturb as run
     from tokur_cli.commands.shared.prompts import PromptForm
 
-    if options.tries and posterior.sigma == AUTO:  # the trials begin with the paper's
-        posterior = replace(posterior, sigma=str(PosteriorSettings.sigma))
     scoring = ScoringOptions(**vars(sampling), posterior=posterior)
     source = source.at(responses) if options.tries else source
     run(model, PromptForm(prompts), scoring, source, options, labels)

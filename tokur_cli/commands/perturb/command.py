@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tokur_cli.commands.options.labels import LabelOptions
 from tokur_cli.commands.options.model import ModelOptions
 from tokur_cli.commands.options.perturb import CALIBRATION_RESPONSES, PerturbOptions
@@ -12,7 +14,7 @@ from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.prompts import PromptForm
 from tokur_cli.commands.shared.reading import look_ahead, read_input
-from tokur_cli.engine.posterior.settings import refuse_existing
+from tokur_cli.engine.posterior.settings import AUTO, PosteriorSettings, refuse_existing
 from tokur_cli.records.errors import TokurError
 from tokur_cli.records.writer import open_output
 
@@ -40,6 +42,8 @@ def perturb(
         if first is None:
             list(invalid.good(items))
             raise TokurError("the input has no response to try strengths on")
+        if scoring.posterior.sigma == AUTO:  # the trials begin with the paper's
+            scoring = replace(scoring, posterior=replace(scoring.posterior, sigma=str(PosteriorSettings.sigma)))
     chosen = choose_model(model, None if first is None else model_named(first))
     with Progress(COMMAND) as progress, open_output(None) as writer:
         loaded = load(chosen, progress)
