@@ -76,8 +76,8 @@ def _default(first: Record | None) -> str:
 
 
 def _quantities_of(names: str) -> list[Quantity]:
-    """Return the quantities of a comma-separated list, in its order."""
-    asked = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    """Return the quantities of a comma-separated list, in any case, in its order."""
+    asked = list(dict.fromkeys(name.strip().lower() for name in names.split(",") if name.strip()))
     unknown = [name for name in asked if name not in QUANTITIES]
     if unknown or not asked:
         what = f"no quantity of single tokens is called {', '.join(unknown)}" if unknown else "--score names none"
