@@ -1,6 +1,8 @@
 """U′ is what NumPy's decomposition in float64 has, and its file is used where it is what was written."""
 
 import hashlib
+import json
+import math
 import random
 
 import numpy as np
@@ -55,8 +57,8 @@ def test_left_singular_vectors_of_a_large_weight_come_without_decomposing_it_who
 def test_left_singular_vectors_of_weights_that_arpack_gives_up_on():
     flat = torch.randn(80, 1100, generator=torch.Generator().manual_seed(0))
     np.testing.assert_allclose(left_singular_vectors(flat, 8).numpy(), expected(flat, 8), atol=1e-7)
-    most = left_singular_vectors(flat, 80)
-    np.testing.assert_allclose(most.T @ most, np.eye(80), atol=1e-5)
+    most = left_singular_vectors(torch.randn(300, 1100, generator=torch.Generator().manual_seed(0)), 300)
+    np.testing.assert_allclose(most.T @ most, np.eye(300), atol=1e-5)
     nothing = left_singular_vectors(torch.zeros(1100, 1100), 2)
     np.testing.assert_allclose(nothing.T @ nothing, np.eye(2), atol=1e-5)
 
@@ -86,6 +88,12 @@ def test_read_basis_notices_a_flipped_bit_wherever_it_is(saved):
     model, file, correct = saved
     whole = file.read_bytes()
     header = 8 + int.from_bytes(whole[:8], "little")
+    named = (
+        f"{name} {(*each.shape,)} torch.float32\n".encode() + each.numpy().tobytes()
+        for name, each in sorted(correct.items())
+    )
+    checksum = hashlib.blake2b(b"".join(named), digest_size=16).hexdigest()
+    assert json.loads(whole[8:header])["__metadata__"] == {"blake2b": checksum}, "which an older file has"
     rng = random.Random(0)
     for place in [*range(0, header, 9), *rng.sample(range(header, len(whole)), 20)]:
         damaged = bytearray(whole)
@@ -97,21 +105,19 @@ def test_read_basis_notices_a_flipped_bit_wherever_it_is(saved):
         assert file.read_bytes() == (whole if computed else damaged)
 
 
-def test_weight_digest_is_that_of_names_shapes_and_entries_at_even_distances_and_will_stay_so(monkeypatch):
-    numbers = torch.arange(6.0)
-    bfloat16 = numbers.numpy().view("<u4") >> 16
-
+def test_weight_digest_is_that_of_names_shapes_and_entries_at_even_distances_and_will_stay_so():
     def digest(name, *shape):
         module = torch.nn.Module()
         module.register_module(name, torch.nn.Linear(*shape[::-1], bias=False))
-        module.get_submodule(name).weight.data = numbers.reshape(shape)
+        module.get_submodule(name).weight.data = torch.arange(float(math.prod(shape))).reshape(shape)
         return weight_digest(module, [])
 
     assert len({digest("up", 2, 3), digest("up", 3, 2), digest("down", 2, 3)}) == 3
-    for sampled, step in ((6, 1), (2, 3)):
-        monkeypatch.setattr(basis, "_SAMPLED", sampled)
-        parts = b"up.weight (2, 3) torch.bfloat16\n", bfloat16[::step].astype("<u2").tobytes()
-        assert digest("up", 2, 3) == hashlib.sha256(b"".join(parts)).hexdigest()
+    for size, step in ((6, 1), (8191, 1), (8192, 2), (12_287, 2), (12_288, 3)):
+        bfloat16 = np.arange(size, dtype="<f4").view("<u4")
+        bfloat16 = (bfloat16 + 0x7FFF + (bfloat16 >> 16 & 1)) >> 16  # to the nearest, of two the even one
+        parts = f"up.weight (1, {size}) torch.bfloat16\n".encode(), bfloat16[::step].astype("<u2").tobytes()
+        assert digest("up", 1, size) == hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def test_weight_digest_tells_what_rounding_to_bfloat16_would_hide_only_where_it_is_asked_to(monkeypatch):

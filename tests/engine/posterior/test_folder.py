@@ -58,6 +58,14 @@ def test_keep_posterior_names_targets_by_their_ends_where_these_tell_them(layers
     config = json.loads((tmp_path / "posterior" / "draw-0" / "adapter_config.json").read_text())
     assert config["target_modules"] == targets
     assert (config["base_model_name_or_path"], config["revision"]) == ("base", "c0ffee")
+    constant = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "bias": "none",
+        "lora_dropout": 0,
+        "inference_mode": True,
+    }
+    assert config == config | constant
 
 
 def test_load_posterior_returns_the_one_that_was_made(tmp_path):
@@ -68,7 +76,7 @@ def test_load_posterior_returns_the_one_that_was_made(tmp_path):
     assert (read.rank, read.sigma, read.seed, read.targets, read.layers) == (5, 0.2, 7, "q_proj", "1:")
     said = read_description(str(tmp_path / "posterior"))
     assert said.calibration == {"sigma": 0.2, "tolerance": 0.05}
-    assert (said.model, said.revision, said.base, said.draws) == ("tiny", "c0ffee", "base", 2)
+    assert (said.model, said.revision, said.base, said.draws, said.format) == ("tiny", "c0ffee", "base", 2, 1)
     for ours, theirs in zip(read.matrices, made.matrices, strict=True):
         assert ours.name == theirs.name
         assert torch.equal(ours.basis, theirs.basis)
@@ -95,6 +103,8 @@ def test_keep_posterior_replaces_no_folder_that_holds_something(tmp_path):
     keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.1)))
     with pytest.raises(TokurError, match="cannot be written: Directory not empty"):
         keep(folder, model, build_posterior(model, PosteriorSettings(sigma=0.2)))
+    with pytest.raises(TokurError, match="is there already"):
+        refuse_existing(str(folder))
     assert read_description(str(folder)).sigma == 0.1
     assert [path.name for path in tmp_path.iterdir()] == ["posterior"]
 

@@ -6,7 +6,7 @@ import torch
 
 from tests.engine.posterior.test_basis import expected
 from tests.tiny import tiny_model
-from tokur_cli.engine.posterior.posterior import build_posterior
+from tokur_cli.engine.posterior.posterior import build_posterior, size_of
 from tokur_cli.engine.posterior.settings import PosteriorSettings
 from tokur_cli.records.errors import TokurError
 
@@ -15,6 +15,9 @@ from tokur_cli.records.errors import TokurError
 def test_build_posterior_spans_the_top_left_singular_vectors(family):
     for matrix in build_posterior(tiny_model(family), PosteriorSettings(rank=5)).matrices:
         np.testing.assert_allclose(matrix.basis.numpy(), expected(matrix.weight(), 5), atol=1e-6)
+        values = np.linalg.svd(matrix.weight().double().numpy())[1]
+        largest, norm = size_of(matrix)
+        assert (*largest, norm) == pytest.approx((*values[:5], np.sqrt(np.sum(values**2))), rel=1e-5)
 
 
 def test_weight_noise_has_the_posteriors_scale_and_differs_between_matrices_and_members():

@@ -85,9 +85,10 @@ def test_find_projections_of_some_layers_are_none_that_stand_outside():
     assert {p.layer[1] for p in find_projections(model, "*", "1:")} == {1}
 
 
-def test_find_projections_fused_weight_of_another_width_than_its_layout_has_is_refused():
+@pytest.mark.parametrize("more", [1, -1])
+def test_find_projections_fused_weight_of_another_width_than_its_layout_has_is_refused(more):
     model = tiny_model("phi3")
-    model.config.num_key_value_heads += 1
+    model.config.num_key_value_heads += more
     with pytest.raises(TokurError, match="qkv_proj has 64 output features, which its family's layout does not"):
         find_projections(model)
 

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -139,6 +140,17 @@ def test_largest_sigma_is_found_from_below_in_a_dozen_sweeps(scale, power, ceili
     found = largest_sigma(divergence, tolerance)
     assert exact / (PRECISION * 1.05) <= found == max(sigma for sigma in calls if sigma <= exact)
     assert len(calls) <= SWEEPS <= 12
+
+
+@pytest.mark.parametrize(
+    ("scale", "second"),
+    [(0, 3.0), (1, 0.11 * math.sqrt(5)), (20, 0.09 / 2), (math.inf, 0.1 / 30), (math.nan, 0.1 / 30)],
+)
+def test_largest_sigma_steps_a_little_past_where_the_square_law_says_and_no_farther_than_thirtyfold(scale, second):
+    tried = []
+    with suppress(TokurError):
+        largest_sigma(lambda sigma: tried.append(sigma) or scale * sigma**2, 0.05)
+    assert tried[:2] == pytest.approx([0.1, second])
 
 
 def test_largest_sigma_says_where_there_is_none():

@@ -266,6 +266,18 @@ def test_token_quantities_in_blocks_of_any_size_are_those_of_float64(vocabulary_
             assert got[name][part] == pytest.approx(values, abs=4e-6), name
 
 
+@pytest.mark.parametrize(
+    ("device", "threads", "block", "reduced"), [("cpu", 3, 24 * 2**20, 5 * 2**19), ("meta", 1, 2**28, 2**28)]
+)
+@pytest.mark.parametrize(("rows", "size"), [(1, 30_011), (1, 300_011), (4, 300_011), (1000, 30_011)])
+def test_block_sizes_are_the_largest_within_their_bytes(device, threads, block, reduced, rows, size, monkeypatch):
+    """But for 96 rows of a product, and one token; the logits of those that are reduced are float32."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    logits = torch.empty(rows, 1, size, dtype=torch.bfloat16, device=device)
+    expected = max(block // logits.nbytes, 96 // rows, 1), max(threads * reduced // (2 * logits.nbytes), 1)
+    assert quantities._block_sizes(logits) == expected
+
+
 @pytest.mark.parametrize("draws", [0, 2])
 def test_token_quantities_margin_is_the_difference_of_the_two_largest_probabilities(draws):
     logits = 3 * torch.randn(1 + draws, 50, 300, generator=torch.Generator().manual_seed(1))
@@ -274,7 +286,7 @@ def test_token_quantities_margin_is_the_difference_of_the_two_largest_probabilit
     assert got == pytest.approx((largest[:, 0] - largest[:, 1]).numpy(), abs=1e-6)
 
 
-@pytest.mark.parametrize("draws", [1, 3])
+@pytest.mark.parametrize("draws", [1, 3, 96])
 def test_token_quantities_compare_draws_as_float64_does(draws):
     generator = torch.Generator().manual_seed(draws)
     logits = torch.randn(1 + draws, 60, 9, generator=generator)
@@ -372,6 +384,8 @@ def test_token_quantities_alternatives_are_the_likeliest_of_float64(vocabulary_s
     got = reduce(logits, targets, [5, 6], alternatives=5, **options)
     plain = reduce(logits, targets, [5, 6], **options)
     assert set(got) - set(plain) == set(quantities.ALTERNATIVES)
+    first = reduce(logits[:, :1], targets[:1], [1], alternatives=5)
+    assert first["likeliest"].tolist() == got["likeliest"][:1].tolist()
     undrawn = reduce(logits[:1], targets, [11], alternatives=5)
     assert undrawn.keys() >= {"likeliest", "likeliest_p"}
     assert not undrawn.keys() & {"tu", "au", "eu", "likeliest_mean", "of_draws"}
