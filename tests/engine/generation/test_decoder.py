@@ -379,7 +379,7 @@ def first_of_race(weights, word):
     return within[-1][1], min(leads, default=1)
 
 
-@pytest.mark.parametrize("sampling", [Sampling(1.0), Sampling(0.7, 50), Sampling(0.9, 0, 0.9), Sampling(1, min_p=0.1)])
+@pytest.mark.parametrize("sampling", [Sampling(1.0), Sampling(2.0, 50), Sampling(0.9, 0, 0.9), Sampling(1, min_p=0.1)])
 @pytest.mark.parametrize("size", [255, 1000, pytest.param(49152, marks=pytest.mark.slow)])
 def test_choose_tokens_is_a_race_in_float64_up_to_ties(sampling, size):
     logits = 4 * torch.randn(20, size, generator=torch.Generator().manual_seed(size))

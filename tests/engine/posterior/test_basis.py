@@ -13,7 +13,7 @@ from tests.tiny import tiny_model
 from tokur_cli.engine.posterior import basis
 from tokur_cli.engine.posterior.basis import left_singular_vectors, weight_digest
 from tokur_cli.engine.posterior.posterior import build_posterior
-from tokur_cli.engine.posterior.projections import find_projections
+from tokur_cli.engine.posterior.projections import Projection, find_projections
 
 
 def weight_of(rows, columns, values):
@@ -118,6 +118,28 @@ def test_weight_digest_is_that_of_names_shapes_and_entries_at_even_distances_and
         bfloat16 = (bfloat16 + 0x7FFF + (bfloat16 >> 16 & 1)) >> 16  # to the nearest, of two the even one
         parts = f"up.weight (1, {size}) torch.bfloat16\n".encode(), bfloat16[::step].astype("<u2").tobytes()
         assert digest("up", 1, size) == hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+class Packed(torch.nn.Module):
+    """A linear map that some library quantised."""
+
+    in_features, out_features = 200, 2
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("packed", torch.arange(400, dtype=torch.uint8).view(2, 200))
+
+    def forward(self, rows):
+        return rows @ self.packed.float().T
+
+
+def test_weight_digest_of_a_quantised_weight_is_of_what_is_kept_and_of_each_64th_column_and_will_stay_so():
+    model = torch.nn.Sequential(Packed())
+    kept = np.arange(400).astype(np.uint8).reshape(2, 200)
+    columns = (kept[:, ::64].astype("<f4").view("<u4") >> 16).astype("<u2")  # exact in bfloat16
+    parts = "q (2, 200)\nq (2, 4) torch.bfloat16\n", columns, "q (2, 200) torch.uint8\n", kept
+    expected = hashlib.sha256(b"".join(x.encode() if isinstance(x, str) else x.tobytes() for x in parts)).hexdigest()
+    assert weight_digest(model, [Projection("q", "0", model[0], None, None, False, torch.float32)]) == expected
 
 
 def test_weight_digest_tells_what_rounding_to_bfloat16_would_hide_only_where_it_is_asked_to(monkeypatch):

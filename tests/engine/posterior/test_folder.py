@@ -58,14 +58,7 @@ def test_keep_posterior_names_targets_by_their_ends_where_these_tell_them(layers
     config = json.loads((tmp_path / "posterior" / "draw-0" / "adapter_config.json").read_text())
     assert config["target_modules"] == targets
     assert (config["base_model_name_or_path"], config["revision"]) == ("base", "c0ffee")
-    constant = {
-        "peft_type": "LORA",
-        "task_type": "CAUSAL_LM",
-        "bias": "none",
-        "lora_dropout": 0,
-        "inference_mode": True,
-    }
-    assert config == config | constant
+    assert config == config | {"task_type": "CAUSAL_LM", "bias": "none", "lora_dropout": 0, "inference_mode": True}
 
 
 def test_load_posterior_returns_the_one_that_was_made(tmp_path):
@@ -81,6 +74,8 @@ def test_load_posterior_returns_the_one_that_was_made(tmp_path):
         assert ours.name == theirs.name
         assert torch.equal(ours.basis, theirs.basis)
         assert torch.equal(read.weight_noise(ours, 1), made.weight_noise(theirs, 1))
+    with pytest.raises(TokurError, match="is of tiny, and the weights of low are not the ones"):
+        load_posterior(str(tmp_path / "posterior"), tiny_model("llama", num_hidden_layers=1), "low")
 
 
 @pytest.mark.parametrize(
