@@ -3,6 +3,7 @@ import re
 
 import pytest
 import torch
+import transformers
 
 from tests.engine import oracle
 from tests.engine.more_families import MORE, model_of, more
@@ -163,6 +164,10 @@ def test_find_projections_linear_attention_is_perturbed_only_where_it_is_named()
     assert count_layers(model, find_projections(model)) == (1, 2)
     assert {p.layer[1] for p in find_projections(model, "*.q_proj")} == {0, 1}
     assert len(find_projections(model, "linear_attn.q_proj")) == 1
+    model = more("qwen3_5_text")
+    names = [p.name for p in find_projections(model)]
+    model.config = transformers.Qwen3_5Config(text_config=model.config.to_dict())  # that of a model for images, too
+    assert [p.name for p in find_projections(model)] == names
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
 
 from tests.engine import oracle
 from tests.engine.oracle import same_projected_noise
@@ -21,6 +22,9 @@ from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 
 TOKENIZER = ResponseTokenizer(tiny_tokenizer(), CONTEXT_LENGTH)
+TOKENIZER.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+    single="<|im_start|> $A", special_tokens=[("<|im_start|>", 257)]
+)
 
 
 def sensitive(factor=1.0):
@@ -143,14 +147,14 @@ def test_largest_sigma_is_found_from_below_in_a_dozen_sweeps(scale, power, ceili
 
 
 @pytest.mark.parametrize(
-    ("scale", "second"),
-    [(0, 3.0), (1, 0.11 * math.sqrt(5)), (20, 0.09 / 2), (math.inf, 0.1 / 30), (math.nan, 0.1 / 30)],
+    ("scale", "then"),
+    [(0, (3, 90)), (1, (0.11 * 5**0.5, 0.05**0.5)), (20, (0.045, 0.05)), (math.inf, (1 / 300, 1 / 9000))],
 )
-def test_largest_sigma_steps_a_little_past_where_the_square_law_says_and_no_farther_than_thirtyfold(scale, second):
+def test_largest_sigma_steps_past_where_the_square_law_says_at_most_thirtyfold_and_then_meets_it(scale, then):
     tried = []
     with suppress(TokurError):
         largest_sigma(lambda sigma: tried.append(sigma) or scale * sigma**2, 0.05)
-    assert tried[:2] == pytest.approx([0.1, second])
+    assert tried[:3] == pytest.approx([0.1, *then])
 
 
 def test_largest_sigma_says_where_there_is_none():
