@@ -336,7 +336,8 @@ def test_choose_tokens_chooses_none_of_numbers_that_are_not_finite(sampling, siz
 
 @pytest.mark.parametrize("filters", [{}, {"top_p": 0.9}])
 @pytest.mark.parametrize("temperature", [1e-30, 5e-324])
-def test_choose_tokens_takes_the_likeliest_at_a_tiny_temperature(filters, temperature):
+def test_choose_tokens_takes_the_likeliest_at_a_tiny_temperature(filters, temperature, monkeypatch):
+    monkeypatch.setattr("tokur_cli.engine.generation.sampling._CPU_ENTRIES", 1)  # row by row
     logits = 20 * torch.randn(4, 300, generator=torch.Generator().manual_seed(2))
     chosen = choose_tokens(logits, Sampling(temperature, **filters), random_words(4))
     assert chosen.tolist() == logits.argmax(-1).tolist()
@@ -390,10 +391,10 @@ def test_choose_tokens_is_a_race_in_float64_up_to_ties(sampling, size):
 
 
 def test_choose_tokens_races_with_numbers_that_float32_would_not_tell_apart():
-    largest = max(random_words(20_000), key=lambda word: gumbel(word, 0))
-    for word, lead in itertools.product((largest, 0), (1e-4, -1e-4)):  # of 0, token 0 has the smallest number there is
+    largest = max(random_words(20_000), key=lambda word: gumbel(word, 0))  # and of word 0 it is the least
+    for word, lead, top_p in itertools.product((largest, 0), (1e-4, -1e-4), (1.0, 0.999999)):
         logits = torch.tensor([[0, gumbel(word, 0) - gumbel(word, 1) + lead]])
-        assert choose_tokens(logits, Sampling(1.0), [word]).tolist() == [int(lead > 0)]
+        assert choose_tokens(logits, Sampling(1.0, top_p=top_p), [word]).tolist() == [int(lead > 0)]
 
 
 @pytest.mark.parametrize("size", [3, 256, 49152])

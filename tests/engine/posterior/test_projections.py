@@ -76,6 +76,7 @@ def test_find_projections_queries_and_keys_by_what_they_do(family, monkeypatch):
 
 def test_find_projections_targets_are_ends_of_names_or_globs():
     model = tiny_model("llama")
+    model.config.v_head_dim = 8  # as models have it that have no latent attention
     assert [p.name for p in find_projections(model, "layers.1.self_attn.q_proj")] == ["model.layers.1.self_attn.q_proj"]
     assert len(find_projections(model, "model.layers.0.*")) == 7
     assert len(find_projections(model, "q_proj, v_proj")) == 4
@@ -165,9 +166,9 @@ def test_find_projections_linear_attention_is_perturbed_only_where_it_is_named()
     assert {p.layer[1] for p in find_projections(model, "*.q_proj")} == {0, 1}
     assert len(find_projections(model, "linear_attn.q_proj")) == 1
     model = more("qwen3_5_text")
-    names = [p.name for p in find_projections(model)]
+    sizes = [(p.name, p.size) for p in find_projections(model)]
     model.config = transformers.Qwen3_5Config(text_config=model.config.to_dict())  # that of a model for images, too
-    assert [p.name for p in find_projections(model)] == names
+    assert [(p.name, p.size) for p in find_projections(model)] == sizes
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,8 @@ from tokur_cli.engine.text.tokens import ResponseTokenizer
 from tokur_cli.records.errors import TokurError
 
 TOKENIZER = ResponseTokenizer(tiny_tokenizer(), CONTEXT_LENGTH)
-TOKENIZER.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-    single="<|im_start|> $A", special_tokens=[("<|im_start|>", 257)]
-)
+START = TemplateProcessing(single="<|im_start|> $A", special_tokens=[("<|im_start|>", 257)])
+TOKENIZER.tokenizer.backend_tokenizer.post_processor = START
 
 
 def sensitive(factor=1.0):

@@ -240,7 +240,9 @@ def reduce(logits: torch.Tensor, targets: list[int], counts: list[int], joint: b
     """Quantities of given logits (1 + M, N, V): the hidden states are the logits themselves."""
     before = torch.zeros(len(counts), len(logits) - 1, dtype=torch.float64) if joint else None
     got = token_quantities(lambda states: states, logits, torch.tensor(targets), counts, before=before, **options)
-    got.pop("draw_log_p", None)
+    if joint:
+        of_targets = logits.double().log_softmax(-1)[1:, range(len(targets)), targets].T
+        np.testing.assert_allclose(got.pop("draw_log_p"), of_targets, atol=1e-5)
     return {name: values.double().numpy() for name, values in got.items()}
 
 
@@ -384,8 +386,8 @@ def test_token_quantities_alternatives_are_the_likeliest_of_float64(vocabulary_s
     got = reduce(logits, targets, [5, 6], alternatives=5, **options)
     plain = reduce(logits, targets, [5, 6], **options)
     assert set(got) - set(plain) == set(quantities.ALTERNATIVES)
-    first = reduce(logits[:, :1], targets[:1], [1], alternatives=5)
-    assert first["likeliest"].tolist() == got["likeliest"][:1].tolist()
+    one = reduce(logits[:2, :1], targets, [1], alternatives=5)["likeliest_mean"][0]
+    assert one == pytest.approx(logits[1, 0].softmax(-1).numpy()[got["likeliest"][0].astype(int)], abs=1e-6)
     undrawn = reduce(logits[:1], targets, [11], alternatives=5)
     assert undrawn.keys() >= {"likeliest", "likeliest_p"}
     assert not undrawn.keys() & {"tu", "au", "eu", "likeliest_mean", "of_draws"}
