@@ -181,7 +181,7 @@ class _Distributions:
         self._targets = targets
         self.chosen = self._logits.gather(-1, targets.expand(len(logits), -1)[..., None]).squeeze(-1) - self._total
         draws = self.chosen[1:]
-        self._weights = weights.next(draws) if weights else torch.ones_like(draws) / max(1, len(draws))  # (M, n)
+        self._weights = weights.next(draws) if weights else torch.ones_like(draws) / len(draws)  # (M, n)
 
     def _mean(self, values: Tensor) -> Tensor:
         """Return the mean over the draws of (M, n, …) values."""
@@ -211,7 +211,7 @@ class _Distributions:
             p = self._p_of(places_of_largest(logits, 2))[0]  # (n, 2)
             of_base["margin"] = p[:, 0] - p[:, 1]
         # 0·log 0 is 0, also where a logit is −∞; a NaN of the model's own is in the total, too
-        entropies = (self._total - (self._exp * self._logits).nansum(-1) / self._sum).clamp(min=0)
+        entropies = self._total - (self._exp * self._logits).nansum(-1) / self._sum
         found = {"logprob": self.chosen[0], "entropy": entropies[0]}
         if len(entropies) > 1:
             au = self._mean(entropies[1:])
