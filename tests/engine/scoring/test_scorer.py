@@ -273,7 +273,6 @@ def test_token_quantities_in_blocks_of_any_size_are_those_of_float64(vocabulary_
 )
 @pytest.mark.parametrize(("rows", "size"), [(1, 30_011), (1, 300_011), (4, 300_011), (1000, 30_011)])
 def test_block_sizes_are_the_largest_within_their_bytes(device, threads, block, reduced, rows, size, monkeypatch):
-    """But for 96 rows of a product, and one token; the logits of those that are reduced are float32."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     logits = torch.empty(rows, 1, size, dtype=torch.bfloat16, device=device)
     expected = max(block // logits.nbytes, 96 // rows, 1), max(threads * reduced // (2 * logits.nbytes), 1)
@@ -291,9 +290,9 @@ def test_token_quantities_margin_is_the_difference_of_the_two_largest_probabilit
 @pytest.mark.parametrize("draws", [1, 3, 96])
 def test_token_quantities_compare_draws_as_float64_does(draws):
     generator = torch.Generator().manual_seed(draws)
-    logits = torch.randn(1 + draws, 60, 9, generator=generator)
-    targets = torch.randint(9, (60,), generator=generator)
-    got = reduce(logits, targets.tolist(), [60], compare=True)
+    logits = torch.randn(1 + draws, 300, 9, generator=generator)
+    targets = torch.randint(9, (300,), generator=generator)
+    got = reduce(logits, targets.tolist(), [300], compare=True)
     base, *others = logits.double().log_softmax(-1).numpy()
     likeliest, places = base.argmax(-1), targets.numpy()
     expected = {
