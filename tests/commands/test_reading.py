@@ -32,7 +32,7 @@ def test_records_date_of_a_chat_template_is_settable_and_kept(run_tokur, tiny_fo
     path = write_lines(tmp_path / "in.jsonl", records(1))
     options = ("score", path, "-m", folder, "--scores", "ll", "--no-tokens")
     usual, other = (json.loads(run_tokur(*options, *date)[1]) for date in ((), ("--set", "date=2025-01-31")))
-    assert other["tokur"]["run"]["prompts"]["date"] == "2025-01-31"
+    assert (other["tokur"]["run"]["prompts"]["date"], other["tokur"]["run"]["draws"]) == ("2025-01-31", 0)
     assert other["tokur"]["scores"] != usual["tokur"]["scores"]
     assert run_tokur(*options, "--set", "date=31.1.")[0] == 2
 
