@@ -291,7 +291,7 @@ def check_runs(runs: Sequence[Columns]) -> int:
         How many questions are not in all runs: a record that failed in one of them may leave a gap there.
     """
     for run in runs[1:]:
-        compared = run.settings.keys() & runs[0].settings.keys()
+        compared = run.settings.keys() & runs[0].settings.keys() | {"run.quantize", "run.computed_from"}
         for name, value, first in differences(run.settings, runs[0].settings):
             if name in compared and name.rpartition(".")[2] not in _MAY_DIFFER:
                 raise TokurError(
