@@ -136,7 +136,7 @@ class RecordScorer:
                 note(f"responses of {other} are scored by {name}: their text is tokenized again")
             for remark in session.form.remarks(with_ids_of(record, name), session.tokenizer):
                 note(remark)
-            for field in ("samples", "responses", "generations"):
+            for field in () if "generation" in record.tokur else ("samples", "responses", "generations"):
                 if len(find_value(record.fields, field, list) or ()) > 1:  # one is the response itself
                     note(f'the list "{field}" beside a "response" is left out: --response-field {field} reads it')
             located = session.tokenize(record)
