@@ -31,7 +31,7 @@ from tokur_cli.engine.scoring.quantities import ALTERNATIVES
 from tokur_cli.engine.scoring.scorer import Quantities
 from tokur_cli.engine.text.tokens import LocatedResponse
 from tokur_cli.records.errors import RecordError, TokurError
-from tokur_cli.records.mapping import find_value
+from tokur_cli.records.formats.base import response_lists
 from tokur_cli.records.record import Record
 from tokur_cli.scores.catalogue import compute_scores
 from tokur_cli.scores.quantities import OF_DRAWS, ON_DEMAND
@@ -136,8 +136,8 @@ class RecordScorer:
                 note(f"responses of {other} are scored by {name}: their text is tokenized again")
             for remark in session.form.remarks(with_ids_of(record, name), session.tokenizer):
                 note(remark)
-            for field in () if "generation" in record.tokur else ("samples", "responses", "generations"):
-                if len(find_value(record.fields, field, list) or ()) > 1:  # one is the response itself
+            for field, listed in response_lists({} if "generation" in record.tokur else record.fields).items():
+                if len(listed) > 1:  # one is the response itself
                     note(f'the list "{field}" beside a "response" is left out: --response-field {field} reads it')
             located = session.tokenize(record)
             is_written_by_it = record.tokur.get("model") is not None or record.token_strings is not None

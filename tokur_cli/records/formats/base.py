@@ -173,17 +173,25 @@ def _samples(row: Record) -> tuple[str, list[Any]]:
     of_one = [fields[name] for kind, _, name in sorted(columns) if kind == columns[0][0]]
     if len(of_one) > 1 and "response" not in fields:
         return "", [text if isinstance(text, str) else None for text in of_one]
-    found = {}
-    for name in () if isinstance(fields.get("response"), str) else _SAMPLES:
-        items = [item for item in find_value(fields, name, list) or [] if item is not None]
+    found = {} if isinstance(fields.get("response"), str) else response_lists(fields)
+    for name, items in found.items():
         if len({str(item.get("question")) for item in dicts(items)}) > 1:
             raise row.error(_ROWS.format(name))
-        are_options = name == "choices" and not all(isinstance(item, dict) and "label" not in item for item in items)
-        if items and not are_options and all(_said(item) is not None for item in items):
-            found[name] = find_value(fields, name)
     if len(found) > 1:
         raise row.error(f"has several lists that may be its responses, {', '.join(found)}: --response-field names one")
     return next(iter(found.items()), ("", []))
+
+
+def response_lists(fields: Fields) -> dict[str, list[Any]]:
+    """Return the lists that may be the responses to a row's question, by name."""
+    found: dict[str, list[Any]] = {}
+    for name in _SAMPLES:
+        listed = find_value(fields, name, list) or []
+        items = [item for item in listed if item is not None]
+        are_options = name == "choices" and not all(isinstance(item, dict) and "label" not in item for item in items)
+        if items and not are_options and all(_said(item) is not None for item in items):
+            found[name] = listed
+    return found
 
 
 def _said(item: Any) -> str | dict[str, Any] | None:
