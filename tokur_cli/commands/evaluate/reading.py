@@ -164,12 +164,10 @@ class _RunsOfFile:
             numbered = (np.array(run.question)[first] * 2**32 + samples)[samples >= 0]
             if again := len(numbered) - len(np.unique(numbered)):
                 yield f"records of {name} whose question and sample came before count again: {again:,}"
-        values_of = {
-            name: values for run in self._found.values() for name, values in run.made.items() if len(values) > 1
-        }
-        for setting, values in values_of.items() if self._wanted.group_by is None else ():
-            parts = f"--group-by tokur.run.{setting} parts them"
-            yield f"{name} has scores with {setting} {', '.join(values)}, evaluated together: {parts}"
+            for setting, values in run.made.items() if self._wanted.group_by is None else ():
+                if len(values) > 1:
+                    parts = f"--group-by tokur.run.{setting} parts them"
+                    yield f"{run.name} has scores with {setting} {', '.join(values)}, evaluated together: {parts}"
 
 
 def read_runs(
@@ -291,7 +289,7 @@ def check_runs(runs: Sequence[Columns]) -> int:
         How many questions are not in all runs: a record that failed in one of them may leave a gap there.
     """
     for run in runs[1:]:
-        compared = run.settings.keys() & runs[0].settings.keys() | {"run.quantize", "run.computed_from"}
+        compared = run.settings.keys() & runs[0].settings.keys() | {f"run.{name}" for name in _WHERE_MISSING}
         for name, value, first in differences(run.settings, runs[0].settings):
             if name in compared and name.rpartition(".")[2] not in _MAY_DIFFER:
                 raise TokurError(
