@@ -220,8 +220,8 @@ def read_runs(
                 counts["unmarked"] += labelled.correct is False and labelled.is_unmarked
                 if writer is not None:
                     writer.write(graded(labelled).encode())
-            notes += of_file.notes()
             runs += of_file.named()
+            notes += of_file.notes()
     if counts["without spans"] and not runs:
         raise TokurError(
             f'no record has labelled spans: give each "{claims}", a list such as '
