@@ -103,6 +103,7 @@ class InvalidRecords:
 
     def __init__(self, command: str, skip: bool) -> None:
         self.command, self.skip = command, skip
+        self._met = 0
         self._kinds: Counter[str] = Counter()
 
     @property
@@ -113,6 +114,9 @@ class InvalidRecords:
     def skip_or_raise(self, error: RecordError) -> None:
         """Count a bad record and report it, or end the command."""
         if not self.skip:
+            if self._met > 1:  # what the first one lacks, all of them may lack
+                message = f"{error.message}; --skip-invalid leaves such records out"
+                raise RecordError(message, error.source, error.line) from None
             raise error
         self._kinds[error.message] += 1
         if self._kinds[error.message] == 1:
@@ -121,6 +125,7 @@ class InvalidRecords:
     def good(self, items: Iterable[T | RecordError]) -> Iterator[T]:
         """Yield the items without the bad records."""
         for item in items:
+            self._met += 1
             if isinstance(item, RecordError):
                 self.skip_or_raise(item)
             else:
