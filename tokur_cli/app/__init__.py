@@ -44,7 +44,7 @@ def tokur(
 ) -> None:
     """Where in this answer is the model unsure, and which of these answers should I trust?
 
-    Every command reads records as JSON lines, adds to them and writes them.
+    Every command reads JSON lines; generate, score and select add to them.
     """
     if context.invoked_subcommand is None:
         print(context.get_help())

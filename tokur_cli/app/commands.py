@@ -86,7 +86,7 @@ def generate(
     prompts: PromptOptions,
     source: Annotated[InputOptions, Without(("response_field", "requests"))],
 ) -> None:
-    """Generate N responses to each question with the mean weights. Score takes the records as they are.
+    """Generate N responses to each question. Score takes the records as they are.
 
     A response depends on the seed, the question's id and its sample number alone, up to rounding, which in bfloat16
     changes many sampled responses with the batch. With --guide it depends on N, too.
@@ -114,7 +114,13 @@ def score(
     prompts: Annotated[PromptOptions, _OF_MODEL],
     source: InputOptions,
     from_logprobs: Annotated[
-        bool, typer.Option("--from-logprobs", metavar="", help="By a log's log-probabilities.", rich_help_panel="Input")
+        bool,
+        typer.Option(
+            "--from-logprobs",
+            metavar="",
+            help="By the log-probabilities in the log, without a model.",
+            rich_help_panel="Input",
+        ),
     ] = False,
 ) -> None:
     """Score responses: how unsure is the model of each token? Adds total, aleatoric and epistemic uncertainty.

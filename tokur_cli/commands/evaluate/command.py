@@ -87,7 +87,7 @@ def _fitting(options: EvaluationOptions, fit: FitOptions, target: EvaluationOutp
 
 
 def _write_certificate(questions: LabelledQuestions, options: FitOptions, target: EvaluationOutput) -> None:
-    """Write what the labels certify; what cannot be certified ends in an error that says what could."""
+    """Write what the labels certify; what cannot be certified ends in an error."""
     assert options.risk is not None
     for line in questions.notes():
         say(COMMAND, line)

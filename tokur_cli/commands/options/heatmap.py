@@ -64,7 +64,7 @@ class PictureOptions:
         str | None,
         Option(
             metavar="LOW,HIGH",
-            help="Ends of the scale; either may be left out. Default: the lowest value and the 99th percentile.",
+            help="Ends of the scale; either may be left out. The default leaves out the least certain 1 % of tokens.",
         ),
     ] = None
     html: Annotated[str | None, Writes(), Option(metavar="FILE", help="Write a page for the browser: one file.")] = None

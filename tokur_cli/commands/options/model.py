@@ -98,7 +98,11 @@ class PromptOptions:
         Option(metavar="TEXT", help="System turn, before messages that begin with none."),
         Excludes("--template=raw"),
     ] = None
-    few_shot: Annotated[str | None, Reads(), Option(metavar="FILE", help="Worked examples before the question.")] = None
+    few_shot: Annotated[
+        str | None,
+        Reads(),
+        Option(metavar="FILE", help="Worked examples (question, response) before the question."),
+    ] = None
     date: Annotated[
         datetime | None,
         Rare(),

@@ -31,7 +31,8 @@ class PerturbOptions:
         Option(
             min=1e-9,
             metavar="[TOLERANCE]",
-            help=f"Find the largest strength with at most this KL(p_0 ‖ p_m) a token, in nats. Alone: {MOST_KL:g}.",
+            help=f"Find the largest strength with at most this KL(p_0 ‖ p_m) a token, in nats, over the first "
+            f"{CALIBRATION_RESPONSES} responses or --limit. Alone: {MOST_KL:g}.",
         ),
     ] = None
     folder: Annotated[

@@ -15,7 +15,7 @@ from tokur_cli.records.errors import UsageError
 from tokur_cli.records.outputs import check_target
 from tokur_cli.records.streams import MAX_LINE, STDIN
 
-_FIELDS = "Where question, response, reference and id stand (a.b.0 reaches into objects and lists)."
+_FIELDS = "Where each of these stands (a.b.0 reaches into objects and lists)."
 OUTPUT = Option("--output", "-o", metavar="FILE", help="Write a file, not standard output.")
 
 
