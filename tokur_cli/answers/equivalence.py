@@ -94,13 +94,7 @@ def numbers_equal(first: Number, second: Number) -> bool:
 
 
 def readings(number: Number, *, with_unit: bool = False, may_lack_sign: bool = True) -> list[Fraction]:
-    """Return the values that a number may be written as, its exact value first.
-
-    Args:
-        number: the number.
-        with_unit: whether its unit counts.
-        may_lack_sign: whether its per cent sign may be left out.
-    """
+    """Return the values that a number may be written as, its exact value first; it may lack a per cent sign."""
     scales = [number.scale, Fraction(1)] if may_lack_sign and number.scale == Fraction(1, 100) else [number.scale]
     factor = number.unit.factor if number.unit and with_unit else 1
     return [number.value * scale * factor for scale in scales]
@@ -168,10 +162,7 @@ class Equivalence(contextlib.AbstractContextManager["Equivalence"]):
             self._drop(worker)
 
     def compare(self, pairs: Iterable[tuple[str, str]]) -> list[Outcome]:
-        """Compare each (reference, answer); what is the same or different at sight never reaches a worker.
-
-        Args:
-            pairs: the texts of reference and answer, as extracted.
+        """Compare each (reference, answer) as extracted; what is the same or different at sight never reaches a worker.
 
         Raises:
             TokurError: a worker does not start.

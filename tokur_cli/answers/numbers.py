@@ -110,11 +110,7 @@ _SPELLED = re.compile(
 
 
 def read_number(text: str) -> Number | None:
-    """Return the number that the whole text is, in digits or in words, or None.
-
-    Args:
-        text: in plain writing, with decimal points where the language around it has a decimal comma.
-    """
+    """Return the number that a text, in plain writing with decimal points, is in digits or words, or None."""
     if text[:1] + text[-1:] in ("()", "{}"):
         return read_number(text[1:-1].strip())
     shown = with_digits(" ".join(MARKED_TEXT.sub(r" \1 ", text).split()), ones=True)
@@ -143,9 +139,7 @@ def _is_mere_words(text: str) -> bool:
 def with_digits(text: str, *, ones: bool = False) -> str:
     """Return a text without digits with those of its English number words, ``25 hours`` for "twenty-five hours".
 
-    Args:
-        text: a sentence or a number; one with digits is returned as it is.
-        ones: whether "one" is a number, and not the "one" of "one of them".
+    A text with digits is returned as it is, "one" as the word of "one of them" where ``ones`` are no numbers.
     """
     if re.search(r"\d", text):
         return text
@@ -216,9 +210,7 @@ def _value(match: re.Match[str], digits: str) -> Fraction | None:
 def _with_point(digits: str, *, is_sure: bool) -> str:
     """Return digits without separators and with a decimal point; nothing for a list, such as a bare ``18,20``.
 
-    Args:
-        digits: a match of ``DIGITS``.
-        is_sure: whether a unit says that they are one number.
+    It ``is_sure`` that they are one number where they have a unit.
     """
     plain = re.sub("[ ']", "", digits)
     if re.fullmatch(_CONTINENTAL, digits):

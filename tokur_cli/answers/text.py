@@ -77,11 +77,7 @@ def without_reasoning(response: str) -> str:
 
 
 def plain(text: str) -> str:
-    r"""Return a text in plain writing; one that is already so comes back as it is.
-
-    Args:
-        text: any text: ``**４２** 個。`` becomes ``42 個. ``, ``10⁻³`` becomes ``10^{-3}``.
-    """
+    r"""Return a text in plain writing: ``**４２** 個。`` becomes ``42 個. ``, ``10⁻³`` becomes ``10^{-3}``."""
     text = _ENTITY.sub(lambda match: unescape(match[0]), text)
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)

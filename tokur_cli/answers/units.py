@@ -92,12 +92,7 @@ CURRENCY_BEFORE = (
 
 
 def unit_of(word: str, power: int = 1) -> Unit | None:
-    """Return the unit that a word names, such as ``centimeters``, or None for one that names none we know.
-
-    Args:
-        word: what stands after a number.
-        power: its exponent, 2 in ``cm^2``.
-    """
+    """Return the unit that a word behind a number names, 2 of ``cm^2`` its power; None for one that we do not know."""
     unit = UNITS.get(word.lower().strip("."))
     return unit if unit is None or power == 1 else Unit(f"{unit.dimension}^{power}", unit.factor**power)
 

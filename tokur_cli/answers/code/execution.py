@@ -111,11 +111,6 @@ def candidate_programs(response: str, prompt: str, entry_point: str) -> list[str
 
     A fenced block or text that defines the function goes after the prompt, which has the imports and helpers;
     anything else continues the prompt, with or without the indentation of the body.
-
-    Args:
-        response: the response's text.
-        prompt: the start of the program: imports, helpers, signature and docstring.
-        entry_point: the function's name.
     """
     fenced = _BLOCK.finditer(response + "\n")
     blocks = [block["code"] for block in fenced if block["language"].lower() in ("", "python", "py", "python3")]
