@@ -6,6 +6,7 @@ Numbers are compared exactly, as rationals. Beyond that:
   (``0.333333`` is 1/3, ``0.3333`` is not).
 - ``50%`` equals 1/2 and, because people leave the sign out when the question asks for percent, 50. Two percentages, and
   two plain numbers, must be equal as they are; so must ``5 million``, which is 5,000,000 and not 5.
+- ``2,5`` is 2.5 where the other one is a number, else a list.
 - Two units that we know must be of one dimension and are converted (``1 hour`` is ``60 minutes``); a unit on one side
   alone is not compared. Two names must agree (``x = 5`` is not ``y = 5``); a name on one side alone is not compared.
 
@@ -72,6 +73,7 @@ _MIN_SIGNIFICAND = 10**5
 _FOREIGN_WORD = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u1fff\u3040-\ud7ff]")
 _WORD = re.compile(r"[^\W\d_]{2}")
 _WHOLE_NUMBERS = re.compile(r"-?\d+(?:,-?\d+)+|\[-?\d+(?:,-?\d+)+\]")
+_COMMA = re.compile(r"(?:[A-Za-z]\s*=\s*)?-?(?:0,|\d+,(?!\d{3}\Z))\d+")
 _SIGN = re.compile(r"[\\=<>^+*/|{}\[\]]")
 _OUTCOMES = {True: Outcome.CORRECT, False: Outcome.INCORRECT, "unparsable": Outcome.UNPARSABLE_REFERENCE}
 _REMEMBERED = 100_000  # replies of workers; then all are forgotten
@@ -108,9 +110,12 @@ def _last_decimal(number: Number) -> Fraction:
 
 def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
     """Return whether two answers are the same as text or number; None where only a symbolic comparison can tell."""
+    forms = [reference, answer]
+    if reference.number or answer.number:  # beside a number a bare "2,5" has a decimal comma
+        forms = [canonical(form.latex.replace(",", ".")) if _COMMA.fullmatch(form.latex) else form for form in forms]
+        reference, answer = forms
     if reference.number and answer.number:
         return numbers_equal(reference.number, answer.number)
-    forms = (reference, answer)
     kinds, besides = [form.kind for form in forms], [form.beside for form in forms if form.beside]
     if kinds == ["choice", "choice"]:
         names = {beside.text for beside in besides if beside.kind == "words"}
