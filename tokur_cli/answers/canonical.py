@@ -59,7 +59,7 @@ _BARE_BOX = re.compile(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
 _SPACING = re.compile(r"\\q?quad")
 _NEXT_PART = re.compile(r"(?i)[.;,\n]\W{0,4}(?:part\s{1,4})?\([b-h]\)[^.;\n]{0,40}\Z")
 _LIST_WORD = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
-_ROOT = re.compile(r"([√∛])\s?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|[A-Za-z]))")
+_ROOT = re.compile(r"([√∛]|(?<![A-Za-z\\])sqrt(?! of))\s?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|[A-Za-z]))")
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _SPELLINGS = (
@@ -73,6 +73,8 @@ _SPELLINGS = (
     (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
     (re.compile(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
     (re.compile(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
+    (re.compile(r"(?<![A-Za-z\\])(?<![a-z]{2} )(?=(?:arc)?(?:sin|cos|tan|log|ln|exp)(?: ?[\d(_^\\]| [a-z]\b))"), r"\\"),
+    (re.compile(r"(?<=[\w)])\*\*(?=[\w({-])"), "^"),
     (re.compile(r"\s+(?=\})"), ""),
     (re.compile(rf"(?:(?<=[-\d*/+^=({{,])|(?<=[-\d*/+=,]\s)|\A(?![Pp]i\s+[{LETTER}]))[Pp]i(?![{LETTER}])"), r"\\pi"),
     (re.compile(r",\s*(?:and|or)(?![A-Za-z])\s*"), ", "),
