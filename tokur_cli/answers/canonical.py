@@ -75,6 +75,10 @@ _SPELLINGS = (
     (re.compile(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
     (re.compile(r"(?<![A-Za-z\\])(?<![a-z]{2} )(?=(?:arc)?(?:sin|cos|tan|log|ln|exp)(?: ?[\d(_^\\]| [a-z]\b))"), r"\\"),
     (re.compile(r"(?<=[\w)])\*\*(?=[\w({-])"), "^"),
+    (re.compile(r"(?i)\Anegative (?=infinity\Z)"), "-"),
+    (re.compile(r"(?i)(?<![a-z\\] )(?<![a-z\\])inf(?:inity)?(?! ?[:a-z])"), r"\\infty"),
+    (re.compile(r"(?<=[)\]])\s*U\s*(?=[(\[])"), r"\\cup "),
+    (re.compile(r"(?<![A-Za-z\\])([A-Za-z])\^\{?-1\}?\(\w+\)(?=\s*=)"), r"\1"),  # as f(x) = 5 is f = 5
     (re.compile(r"\s+(?=\})"), ""),
     (re.compile(rf"(?:(?<=[-\d*/+^=({{,])|(?<=[-\d*/+=,]\s)|\A(?![Pp]i\s+[{LETTER}]))[Pp]i(?![{LETTER}])"), r"\\pi"),
     (re.compile(r",\s*(?:and|or)(?![A-Za-z])\s*"), ", "),
