@@ -60,6 +60,7 @@ _SPACING = re.compile(r"\\q?quad")
 _NEXT_PART = re.compile(r"(?i)[.;,\n]\W{0,4}(?:part\s{1,4})?\([b-h]\)[^.;\n]{0,40}\Z")
 _LIST_WORD = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
 _ROOT = re.compile(r"([√∛]|(?<![A-Za-z\\])sqrt(?! of))\s?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|[A-Za-z]))")
+_REPEATING = re.compile(r"(?<=\.)(\d{0,9}?)(\d{1,6}?)\2{1,30}\s?(?:\.{2,3}|\\[lc]?dots(?![A-Za-z]))")  # 0.333...
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _SPELLINGS = (
@@ -70,6 +71,8 @@ _SPELLINGS = (
     (re.compile(r"\\(?:displaystyle|limits|q?quad|thinspace)(?![A-Za-z])|(?<!\\)\\[,;: ]|(?<!\\)~"), " "),
     (re.compile(r"\\(?:mathrm|mathbf|mathit)\s*\{\s*([A-Za-z])\s*\}"), r" \1 "),
     (re.compile(r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}"), r"\\text{\1}"),
+    (re.compile(r"\\langle(?![A-Za-z])|⟨"), "("),
+    (re.compile(r"\\rangle(?![A-Za-z])|⟩"), ")"),
     (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
     (re.compile(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
     (re.compile(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
@@ -154,7 +157,7 @@ def name_of(text: str) -> str:
 def _normalise(answer: str) -> str:
     """Drop what is only typography."""
     text = _ROOT.sub(lambda root: rf"\sqrt{'[3]' * (root[1] == '∛')}{{{root[2] or root[3]}}}", plain(answer))
-    text = _strip(text.translate(_CHARACTERS))
+    text = _strip(_REPEATING.sub(r"\1\\overline{\2}", text).translate(_CHARACTERS))
     if len(_DOLLAR.findall(text)) > 1:
         text = _strip(_DOLLAR.sub("", text))
     if "\\begin" not in text:  # where "\\\\" ends a row

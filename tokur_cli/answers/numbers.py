@@ -64,7 +64,7 @@ _NUMBER = re.compile(
       | (?:(?P<whole>\d+)\s?)?\\frac\s?\{{\s?(?P<top>-?\d+)\s?\}}\s?\{{\s?(?P<bottom>-?\d+)\s?\}}
       | {_POWER_OF_TEN.replace("%s", "power")}
       | (?P<digits>{DIGITS})
-        (?: \.?\\overline\s?\{{(?P<repeated>\d+)\}}
+        (?: \.?\\(?:overline|bar)\s?\{{(?P<repeated>\d+)\}}
           | [eE](?P<exponent>[+-]?\d{{1,3}})(?![A-Za-z\d])
           | \s?(?:\\times|\\cdot|[*×·x])\s?{_POWER_OF_TEN.replace("%s", "times")}
           | (?:[ ](?:and[ ])?(?P<above>\d+))?\s?/\s?(?P<below>\d{{1,3}}(?:,\d{{3}})+|\d+)(?![.]\d|\s?[/\d])
