@@ -9,10 +9,12 @@ import re
 import resource
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
 
 import math_verify
 import sympy
+from sympy.core.relational import Relational
 from sympy.logic.boolalg import Boolean
 
 PATIENCE = 12.0
@@ -71,7 +73,8 @@ def verify(gold: str, answer: str) -> bool | str:
     reference = _parse(gold)
     if not reference:
         return "unparsable"
-    found = _parse(answer)
+    found = _united(_parse(answer), reference)
+    reference = _united(reference, found)
     of_reference, of_answer = (any(isinstance(one, Boolean) for one in each) for each in (reference, found))
     if of_answer and not of_reference:  # an equation may give a value, but no value an equation
         found = [expression for expression in found if _gives_value(expression)]
@@ -80,6 +83,19 @@ def verify(gold: str, answer: str) -> bool | str:
         roles.append((found, reference))
     same = all(math_verify.verify(*pair, allow_set_relation_comp=True, timeout_seconds=None) for pair in roles)
     return same and not _differ(reference[0], found[0])
+
+
+def _united(expressions: list[Any], others: list[Any]) -> list[Any]:
+    """Return ``x < 1 or x > 3``, which math-verify reads as a set of relations, as a union where the others are one."""
+    if any(isinstance(other, sympy.Union) for other in others):
+        with suppress(NotImplementedError, TypeError, ValueError):  # of what sympy cannot solve
+            return [
+                sympy.Or(*one.args).as_set()
+                if isinstance(one, sympy.FiniteSet) and one.atoms(Relational) == {*one.args}
+                else one
+                for one in expressions
+            ]
+    return expressions
 
 
 def _differ(first: Any, second: Any) -> bool:
