@@ -194,7 +194,7 @@ def test_answer_classes_of_numbers_and_words_need_no_worker(no_workers, groups):
         [["x<2", "2>x"], ["x<3"], ["2i", "2 i", "(1+i)^2"], ["-1", "i^2"]],
         [[r"4\sqrt3\text{ cm}", r"4\sqrt3"], ["1", r"(\sqrt2-1)(\sqrt2+1)"]],
         [["(1,2)", "1,2", r"\{1,2\}"], ["(2,1)"], ["[1,2]"]],
-        [["-2,1", "1,-2"], [r"\text{none of these, sorry}"]],
+        [["-2,1", "1,-2"], [r"\text{none of these, sorry}"], ["2,5", "2.5", "x = 2,5"], ["7,5", "5,7"]],
     ],
 )
 def test_answer_classes_of_expressions_go_by_equivalence(equivalence, groups):

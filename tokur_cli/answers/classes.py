@@ -23,7 +23,7 @@ from collections.abc import Hashable, Sequence
 from fractions import Fraction
 
 from tokur_cli.answers.canonical import Canonical, canonical
-from tokur_cli.answers.equivalence import MIN_PLACES, Equivalence, Outcome, numbers_equal, readings
+from tokur_cli.answers.equivalence import COMMA, MIN_PLACES, Equivalence, Outcome, numbers_equal, readings
 from tokur_cli.answers.numbers import Number
 
 
@@ -72,7 +72,8 @@ def _keys(form: Canonical) -> list[Hashable]:
     number = form.number
     if number is None:
         letter = [("choice", form.text.upper())] if form.kind == "expression" else []
-        return [(form.kind, form.text), *letter]
+        decimal = [canonical(form.latex.replace(",", "."))] if COMMA.fullmatch(form.latex) else []
+        return [(form.kind, form.text), *letter, *(one.number.value for one in decimal if one.number)]
     quantity = [(number.unit.dimension, readings(number, with_unit=True)[0])] if number.unit else []
     return [*quantity, *readings(number)]
 
