@@ -60,7 +60,7 @@ _SPACING = re.compile(r"\\q?quad")
 _NEXT_PART = re.compile(r"(?i)[.;,\n]\W{0,4}(?:part\s{1,4})?\([b-h]\)[^.;\n]{0,40}\Z")
 _LIST_WORD = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
 _ROOT = re.compile(r"([√∛]|(?<![A-Za-z\\])sqrt(?! of))\s?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|[A-Za-z]))")
-_REPEATING = re.compile(r"(?<=\.)(\d{0,9}?)(\d{1,6}?)\2{1,30}\s?(?:\.{2,3}|\\[lc]?dots(?![A-Za-z]))")  # 0.333...
+_REPEATING = re.compile(r"(?<=\.)(\d{0,9}?)(\d{1,6}?)\2{2,30}\s?(?:\.{2,3}|\\[lc]?dots(?![A-Za-z]))")  # 0.333...
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _SPELLINGS = (
