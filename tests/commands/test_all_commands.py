@@ -1,6 +1,7 @@
 """What holds for all commands: resuming, bad lines, empty inputs, closed pipes, interrupts, and what is imported."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -212,6 +213,15 @@ def test_a_closed_pipe_ends_a_command_quietly(tiny_folder, tmp_path, command):
     process.stdout.close()
     assert process.wait(timeout=60) == 0
     assert process.stderr.read().decode() == (f"tokur score: loading {tiny_folder}\n" if loading else "")
+
+
+@pytest.mark.parametrize(("unread", "line"), [("stdout", "score -h"), ("stderr", f"evaluate {SCORED} --bootstrap 0")])
+def test_a_command_whose_help_or_messages_nobody_reads_ends_well(unread, line):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start(line.split(), **{"stdout": subprocess.PIPE, unread: writer})
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, bool(out)) == (0, unread == "stderr")
 
 
 def test_ctrl_c_leaves_whole_records_and_exits_with_130(tiny_folder, tmp_path):

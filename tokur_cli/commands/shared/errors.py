@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from tokur_cli.engine.model.errors import is_panic
 from tokur_cli.records.errors import EXIT_INTERRUPTED, EXIT_SKIPPED, RecordError, TokurError, count_of
@@ -37,7 +37,10 @@ def say(command: str, message: str) -> None:
         from tokur_cli.views.visible import indented
 
         message = indented(message)
-    print(f"tokur {command}".rstrip() + f": {message}", file=sys.stderr, flush=True)
+    try:
+        print(f"tokur {command}".rstrip() + f": {message}", file=sys.stderr, flush=True)
+    except OSError:  # nobody reads it any more, or its disk is full, which is no reason to end the work
+        _release(sys.stderr)
 
 
 def _ending(error: BaseException) -> tuple[str, int]:
@@ -65,6 +68,8 @@ def reporting(command: str) -> Iterator[None]:
         try:
             yield
         except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):  # click ends so where nobody reads the help
+                raise end.__context__ from None
             ended = end
         with naming(STANDARD_OUTPUT):
             sys.stdout.flush()  # when the interpreter does it, it is too late for a message
@@ -73,7 +78,7 @@ def reporting(command: str) -> Iterator[None]:
         is_closed = isinstance(error, BrokenPipeError)
         if not expected or (debug and not is_closed):
             raise
-        _release_standard_output()
+        _release(sys.stdout)
         if is_closed:
             raise SystemExit(0) from None
         message, code = _ending(error)
@@ -86,13 +91,13 @@ def reporting(command: str) -> Iterator[None]:
         raise ended
 
 
-def _release_standard_output() -> None:
+def _release(stream: TextIO) -> None:
     """Let what cannot be written go nowhere: the interpreter's last flush must not fail once more."""
     try:
-        sys.stdout.flush()
+        stream.flush()
     except OSError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
 
 
 class InvalidRecords:
