@@ -38,7 +38,7 @@ def parse_sigma(text: str, option: str = "--sigma", *, or_auto: bool = False) ->
     if or_auto and text == AUTO:
         return PosteriorSettings.sigma
     if not 0 <= (sigma := number(text)) <= MOST_SIGMA:
-        raise UsageError(f'{option} has "{text}"; it must be a number from 0{", or auto" * or_auto}')
+        raise UsageError(f'{option} has "{text}"; it must be a number from 0 to {MOST_SIGMA:g}{", or auto" * or_auto}')
     return sigma
 
 
