@@ -224,6 +224,14 @@ def test_a_command_whose_help_or_messages_nobody_reads_ends_well(unread, line):
     assert (process.returncode, bool(out)) == (0, unread == "stderr")
 
 
+def test_a_folder_that_is_gone_is_named_as_what_is_missing(run_tokur, tmp_path, monkeypatch):
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    said = "tokur select: the folder in which it was started is no longer there: start it in another\n"
+    assert run_tokur("select", SCORED, "-o", "out") == (1, "", said)
+
+
 def test_ctrl_c_leaves_whole_records_and_exits_with_130(tiny_folder, tmp_path):
     given, output = write_lines(tmp_path / "in.jsonl", records(5000)), tmp_path / "out.jsonl"
     process = start(["score", given, "-m", tiny_folder, "-o", output, "--batch-tokens", 600], stderr=subprocess.PIPE)

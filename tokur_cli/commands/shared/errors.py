@@ -49,6 +49,8 @@ def _ending(error: BaseException) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return ": ".join(["interrupted", *error.args]), EXIT_INTERRUPTED
+    if isinstance(error, FileNotFoundError) and not error.filename and os.stat(".").st_nlink == 0:
+        return "the folder in which it was started is no longer there: start it in another", TokurError.exit_code
     return f"{type(error).__name__}: {error} (TOKUR_DEBUG=1 shows where)", TokurError.exit_code
 
 
