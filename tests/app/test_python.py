@@ -80,6 +80,12 @@ def test_python_refuses_another_model_in_a_call_and_a_single_record():
         Tokur("none").generate([], dtype="float32")
     with pytest.raises(UsageError, match="-n 2 needs --temperature above 0"):
         Tokur("none").generate([], samples=2)
+    with pytest.raises(UsageError, match="not of type list: give the folder"):
+        Tokur(["none"])
+    with pytest.raises(UsageError, match="no option draw from Python; did you mean draws"):
+        Tokur(draw=2)
+    with pytest.raises(UsageError, match="--scores help is for the command line"):
+        Tokur(scores="help")
     for name in ("output", "backend"):
         with pytest.raises(UsageError, match=f"no option {name} from Python; there are: model, adapter"):
             Tokur(**{name: "vllm"})

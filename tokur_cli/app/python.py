@@ -8,9 +8,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cache
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from typer import Exit
 from typer.main import get_group
 
 from tokur_cli.app import app, usage_message
@@ -28,7 +30,7 @@ from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.commands.shared.reading import BUSY, look_ahead, waited_for
 from tokur_cli.commands.workers.pool import InProcess
-from tokur_cli.records.errors import UsageError
+from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.records.reader import read_rows_of
 
 if TYPE_CHECKING:
@@ -69,6 +71,9 @@ class Tokur:
     """
 
     def __init__(self, model: str | None = None, **options: Any) -> None:
+        if not isinstance(model, str | PathLike | None):
+            found = type(model).__name__
+            raise UsageError(f"model is a name or a folder, not of type {found}: give the folder that it is saved in")
         self._options = {"model": model, **options}
         groups = filled(_commands()["score"], self._options)
         self._model_options = groups["model"]
@@ -172,8 +177,7 @@ def filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     words = []
     for name, value in options.items():
         if name not in named:
-            choices = ", ".join(named)
-            raise UsageError(f"tokur {command.name} has no option {name} from Python; there are: {choices}")
+            raise UsageError(f"tokur {command.name} has no option {name} from Python{there_are(named, name)}")
         flag, default = named[name], flags[named[name]].default
         texts = [str(one) for one in (value if isinstance(value, list | tuple) else [value])]
         if value is True:
@@ -182,6 +186,8 @@ def filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
             words += [f"{flag}={text}" for text in (texts if isinstance(default, list) else [",".join(texts)])]
     try:
         context = command.make_context(command.name, words)
+    except Exit:  # what --scores help ends with
+        raise UsageError("--scores help is for the command line: the scores are listed above") from None
     except Exception as error:
         raise UsageError(usage_message(error)) from None
     filled_groups: dict[str, Any] = command.groups.fill(context)
