@@ -79,6 +79,7 @@ def _announced(options: ModelOptions, progress: Progress) -> Iterator[None]:
     transformers make a million objects, and going through them again and again takes as long as making them.
     """
     say(progress.command, f"loading {options.name}{f' with {options.adapter}' if options.adapter else ''}")
+    collecting = gc.isenabled()
     gc.disable()
     try:
         yield
@@ -88,4 +89,5 @@ def _announced(options: ModelOptions, progress: Progress) -> Iterator[None]:
         raise TokurError(f"{error}; the records name {options.name}, -m names another model to take") from error
     finally:
         gc.freeze()
-        gc.enable()
+        if collecting:
+            gc.enable()
