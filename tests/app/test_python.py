@@ -24,7 +24,7 @@ ROWS = [
 
 def test_python_imports_no_torch_for_a_mistake():
     code = "import sys, tokur_cli\ntry: tokur_cli.Tokur(scores='no')\nexcept tokur_cli.records.errors.UsageError: "
-    code += "print([name for name in ('torch', 'transformers') if name in sys.modules])"
+    code += "print([name for name in ('torch', 'transformers', 'rich') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
 
 

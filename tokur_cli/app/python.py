@@ -18,7 +18,6 @@ from typer.main import get_group
 from tokur_cli.app import app, usage_message
 from tokur_cli.app.groups import SET
 from tokur_cli.commands.generate.command import GenerateWork
-from tokur_cli.commands.heatmap.notebook import picture_of
 from tokur_cli.commands.options.marks import names_of
 from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
@@ -51,6 +50,8 @@ class ScoredRecord(dict[str, Any]):
     """A scored record, which a notebook shows as a heat map of its tokens."""
 
     def _repr_html_(self) -> str | None:
+        from tokur_cli.commands.heatmap.notebook import picture_of  # of rich, whose import draws a random number
+
         return picture_of(self)
 
 
