@@ -29,6 +29,11 @@ def test_python_imports_no_torch_for_a_mistake():
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
 
 
+def test_python_needs_no_standard_output():
+    code = f"{sys.executable} -c 'import tokur_cli; tokur_cli.Tokur()' >&-"
+    assert subprocess.run(["sh", "-c", code]).returncode == 0
+
+
 def test_python_scores_as_the_command_to_the_last_bit(tiny_folder, tmp_path, run_tokur):
     lines = write_lines(tmp_path / "responses.jsonl", ROWS)
     names = ("--scores", "default,ll", "--targets", "q_proj,k_proj")

@@ -117,7 +117,7 @@ def check_parameters(parameters: Iterable[inspect.Parameter], values: Mapping[st
                 outputs += [(name, mark.folder) for name in names]
             else:
                 inputs += names
-    if sys.__stdout__ is None and all(name == STDIN for name, _ in outputs):
+    if sys.__stdout__ is None and sys.stdout and all(name == STDIN for name, _ in outputs):
         raise UsageError("standard output is closed: give a file to write to")
     if inputs.count(STDIN) > 1:
         raise UsageError("standard input is given twice: give a file in place of one -")
