@@ -29,11 +29,6 @@ def test_python_imports_no_torch_for_a_mistake():
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
 
 
-def test_python_needs_no_standard_output():
-    code = f"{sys.executable} -c 'import tokur_cli; tokur_cli.Tokur()' >&-"
-    assert subprocess.run(["sh", "-c", code]).returncode == 0
-
-
 def test_python_scores_as_the_command_to_the_last_bit(tiny_folder, tmp_path, run_tokur):
     lines = write_lines(tmp_path / "responses.jsonl", ROWS)
     names = ("--scores", "default,ll", "--targets", "q_proj,k_proj")
@@ -90,8 +85,6 @@ def test_python_refuses_another_model_in_a_call_and_a_single_record():
         Tokur(["none"])
     with pytest.raises(UsageError, match="no option draw from Python; did you mean draws"):
         Tokur(draw=2)
-    with pytest.raises(UsageError, match="--scores help is for the command line"):
-        Tokur(scores="help")
     for name in ("output", "backend"):
         with pytest.raises(UsageError, match=f"no option {name} from Python; there are: model, adapter"):
             Tokur(**{name: "vllm"})

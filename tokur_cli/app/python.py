@@ -12,7 +12,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from typer import Exit
 from typer.main import get_group
 
 from tokur_cli.app import app, usage_message
@@ -187,8 +186,6 @@ def filled(command: Any, options: Mapping[str, Any]) -> dict[str, Any]:
             words += [f"{flag}={text}" for text in (texts if isinstance(default, list) else [",".join(texts)])]
     try:
         context = command.make_context(command.name, words)
-    except Exit:  # what --scores help ends with
-        raise UsageError("--scores help is for the command line: the scores are listed above") from None
     except Exception as error:
         raise UsageError(usage_message(error)) from None
     filled_groups: dict[str, Any] = command.groups.fill(context)
