@@ -18,7 +18,7 @@ def rescaled_beyond(model: PreTrainedModel) -> int:
     """
     config = model.config.get_text_config(decoder=True)
     lengths = [sys.maxsize]
-    rotary: dict[str, Any] = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    rotary: dict[str, Any] = getattr(config, "rope_parameters", None) or {}
     for parameters in [rotary, *(value for value in rotary.values() if isinstance(value, dict))]:
         if (parameters.get("rope_type") or parameters.get("type")) in ("longrope", "su"):
             own = parameters.get("original_max_position_embeddings")
