@@ -195,7 +195,7 @@ class Decoder:
         yield from self._prefill(others)
 
     def _limit(self, request: DecodingRequest) -> int:
-        return min(self.max_new_tokens, max(1, (self.context_length or sys.maxsize) - len(request.prompt_ids)))
+        return min(self.max_new_tokens, (self.context_length or sys.maxsize) - len(request.prompt_ids))
 
     def _length(self, request: DecodingRequest) -> int:
         """Return how many tokens a response may have, its prompt included."""
@@ -291,7 +291,7 @@ class Decoder:
     def _finish_reason(self, row: _Row) -> FinishReason | None:
         if row.ids[-1] in self.end_ids:
             return "stop"
-        if self.stop and any(stop in self.decode(row.ids[-self._stop_window :]) for stop in self.stop):
+        if any(stop in self.decode(row.ids[-self._stop_window :]) for stop in self.stop):
             return "stop_string"
         if len(row.ids) >= self._limit(row.request):
             return "length"
