@@ -11,7 +11,6 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from tests.commands.evaluate import rows
-from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.record import differences
 from tokur_cli.scores.calibration import Calibration, read_calibration, relevant_settings, scores_to_compute
@@ -19,12 +18,12 @@ from tokur_cli.scores.catalogue import BEYOND_TOKENS, CATALOGUE
 
 RUN = {**rows.RUN, "attempts": 10}
 LOGISTIC = Calibration(
-    "logistic", ("eu", "ll_sum"), (-0.5, 0.1), 1.5, None, relevant_settings(RUN, ["eu", "ll_sum"], DRAW_SETTINGS),
+    "logistic", ("eu", "ll_sum"), (-0.5, 0.1), 1.5, None, relevant_settings(RUN, ["eu", "ll_sum"]),
     30, 25, {"reference": 28, "correct": 2}, {"folds": 5},
 )  # fmt: skip
 ISOTONIC = Calibration(
     "isotonic", ("ll",), None, None, ((-2.0, 0.1), (-1.0, 0.5), (0.5, 0.9)),
-    relevant_settings(RUN, ["ll"], DRAW_SETTINGS), 30, 25, {"quality": 30}, {"folds": 5},
+    relevant_settings(RUN, ["ll"]), 30, 25, {"quality": 30}, {"folds": 5},
 )  # fmt: skip
 
 
@@ -97,7 +96,7 @@ def test_scores_of_other_settings_are_refused_by_name(name):
 def test_what_runs_say_only_where_it_is_otherwise_is_compared_both_ways(name, value, usual):
     """The other way round, too, where a calibration says it and the run does not."""
     other = {**RUN, name: value}
-    assert relevant_settings(other, ["ll"], DRAW_SETTINGS)[name] == value
+    assert relevant_settings(other, ["ll"])[name] == value
     with pytest.raises(UsageError, match=f"with {name} {usual}, these are made with {value}"):
         LOGISTIC.check(other, "c.json")
     fitted = replace(LOGISTIC, settings={**LOGISTIC.settings, name: value})
@@ -108,13 +107,9 @@ def test_what_runs_say_only_where_it_is_otherwise_is_compared_both_ways(name, va
 
 
 def test_only_settings_that_its_scores_depend_on_are_told():
-    assert relevant_settings(RUN, ["ll", "neg_length"], DRAW_SETTINGS) == {
-        "model": "m",
-        "revision": None,
-        "dtype": "float32",
-    }
-    assert relevant_settings(RUN, ["eu"], DRAW_SETTINGS).keys() == RUN.keys() - {"seed", "version", "attempts"}
-    assert relevant_settings(RUN, ["ll", "inside"], DRAW_SETTINGS)["attempts"] == 10
+    assert relevant_settings(RUN, ["ll", "neg_length"]) == {"model": "m", "revision": None, "dtype": "float32"}
+    assert relevant_settings(RUN, ["eu"]).keys() == RUN.keys() - {"seed", "version", "attempts"}
+    assert relevant_settings(RUN, ["ll", "inside"])["attempts"] == 10
     ISOTONIC.check({**RUN, "estimator": "fisher", "seed": 1, "version": "9"}, "c.json")
 
 

@@ -4,7 +4,6 @@ import hashlib
 
 import numpy as np
 
-from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.scores.certificate import Certificate, read_certificate, settings_for, tie_break_of
 
 RUN = {"model": "m", "revision": None, "dtype": "float32", "calibration": "c", "computed_from": "logprobs", "seed": 3}
@@ -38,11 +37,11 @@ def test_certificate_is_read_as_it_was_written(tmp_path):
 
 
 def test_certificate_settings_have_the_calibration_of_p_correct_alone_and_the_generation_where_both_know_it():
-    assert not any("calibration" in settings_for(name, RUN, {}, DRAW_SETTINGS) for name in ("ll", "tu"))
-    made = settings_for("p_correct", RUN, {"temperature": 1.0, "seed": 1}, DRAW_SETTINGS)
+    assert not any("calibration" in settings_for(name, RUN, {}) for name in ("ll", "tu"))
+    made = settings_for("p_correct", RUN, {"temperature": 1.0, "seed": 1})
     assert (made["calibration"], made["computed_from"], made["generation.temperature"]) == ("c", "logprobs", 1.0)
     assert "generation.seed" not in made
-    other = settings_for("p_correct", RUN, {"temperature": 0.5}, DRAW_SETTINGS)
-    without = settings_for("p_correct", {**RUN, "model": "n"}, {}, DRAW_SETTINGS)
+    other = settings_for("p_correct", RUN, {"temperature": 0.5})
+    without = settings_for("p_correct", {**RUN, "model": "n"}, {})
     assert [*certificate(settings=made).differences(other)] == [("generation.temperature", 0.5, 1.0)]
     assert [*certificate(settings=made).differences(without)] == [("model", "n", "m")]

@@ -15,6 +15,8 @@ from tokur_cli.records.prompt import Prompt, is_bytes, other_fields, read_tools,
 SCHEMA = 1  # the version of the ``tokur`` object that this code reads and writes
 LABELS = ("correct", "is_correct", "quality")  # fields that say how right a response is, the first there is
 UNSAID = {"base": None, "base_revision": None, "quantize": None, "backend": "transformers"}  # said if otherwise
+# What of ``tokur.run`` has to do with draws
+DRAW_SETTINGS = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers", "seed")
 
 
 @dataclass(slots=True, eq=False)

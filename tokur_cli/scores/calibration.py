@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tokur_cli import __version__
 from tokur_cli.records.encoding import read_json
 from tokur_cli.records.errors import UsageError
-from tokur_cli.records.record import UNSAID, differences
+from tokur_cli.records.record import DRAW_SETTINGS, UNSAID, differences
 from tokur_cli.scores.quantities import OF_DRAWS
 
 if TYPE_CHECKING:
@@ -118,13 +118,12 @@ class Calibration:
         return replace(CATALOGUE[P_CORRECT], needs=needs, compute=compute)
 
 
-def relevant_settings(run: Mapping[str, Any], scores: Sequence[str], of_draws: Sequence[str]) -> dict[str, Any]:
+def relevant_settings(run: Mapping[str, Any], scores: Sequence[str]) -> dict[str, Any]:
     """Return what some scores depend on of a ``tokur.run``: no seed, and draws only where a score has to do with them.
 
     Args:
         run: of a record that has the scores.
         scores: their names.
-        of_draws: names of the settings that have to do with draws.
     """
     from tokur_cli.scores.catalogue import BEYOND_TOKENS, CATALOGUE
 
@@ -132,10 +131,10 @@ def relevant_settings(run: Mapping[str, Any], scores: Sequence[str], of_draws: S
     names = [
         *_OF_MODEL,
         *(name for name in UNSAID if name in run),
-        *(of_draws if any(set(score.needs) & OF_DRAWS for score in chosen) else ()),
+        *(DRAW_SETTINGS if any(set(score.needs) & OF_DRAWS for score in chosen) else ()),
     ]
     if any(set(score.needs) & set(BEYOND_TOKENS) for score in chosen):
-        names += [name for name in run if name not in (*_OF_MODEL, *of_draws)]
+        names += [name for name in run if name not in (*_OF_MODEL, *DRAW_SETTINGS)]
     return {name: run.get(name) for name in names if name not in _ANY_RUN}
 
 

@@ -112,18 +112,15 @@ def tie_break_of(key: str) -> float:
     return (int.from_bytes(hashlib.blake2b(b"lot\0" + key.encode(), digest_size=8).digest(), "big") >> 11) / (1 << 53)
 
 
-def settings_for(
-    score: str, run: Mapping[str, Any], generation: Mapping[str, Any], of_draws: tuple[str, ...]
-) -> dict[str, Any]:
+def settings_for(score: str, run: Mapping[str, Any], generation: Mapping[str, Any]) -> dict[str, Any]:
     """Return how a response was made and what its score depends on; None for what is not known.
 
     Args:
         score: its name.
         run: ``tokur.run`` of its record.
         generation: ``tokur.generation`` of its record.
-        of_draws: names of the settings that have to do with draws.
     """
-    settings = relevant_settings(run, [score], of_draws)
+    settings = relevant_settings(run, [score])
     settings |= {name: run[name] for name in ("computed_from",) if name in run}
     if score == P_CORRECT:  # whose calibration holds for scores of one kind only
         settings["calibration"] = run.get("calibration")

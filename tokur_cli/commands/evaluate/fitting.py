@@ -17,7 +17,6 @@ from tokur_cli.answers.grading import Labelled
 from tokur_cli.commands.evaluate.reading import Columns
 from tokur_cli.commands.evaluate.results import Results
 from tokur_cli.commands.options.evaluate import FitOptions
-from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.metrics.calibration import FOLDS, Fit, Line, fit_isotonic, fit_logistic, fit_platt, held_out
 from tokur_cli.metrics.catalogue import METRICS
 from tokur_cli.records.errors import TokurError, UsageError
@@ -61,7 +60,7 @@ class CalibrationFit:
             raise record.error(
                 "has scores of no model: score it with tokur score, without --from-logprobs, to fit on it"
             )
-        settings = relevant_settings(run, self._by, DRAW_SETTINGS)
+        settings = relevant_settings(run, self._by)
         self._settings = self._settings or settings
         for name, value, before in differences(settings, self._settings):
             raise record.error(

@@ -16,7 +16,7 @@ from tokur_cli.commands.session.session import Session
 from tokur_cli.engine.generation.decoder import Decoder, DecodingRequest
 from tokur_cli.engine.generation.particles import Guide, ParticleFilter, Resampling
 from tokur_cli.engine.generation.vllm import VllmDecoder
-from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
+from tokur_cli.records.record import DRAW_SETTINGS
 from tokur_cli.scores.steps import GuideScore
 
 

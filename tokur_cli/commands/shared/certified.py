@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from tokur_cli.commands.options.select import SelectOptions, parse_keep
-from tokur_cli.engine.posterior.settings import DRAW_SETTINGS
 from tokur_cli.records.errors import RecordError, UsageError, count_of
 from tokur_cli.records.question import Question
 from tokur_cli.records.record import Record
@@ -108,4 +107,4 @@ class CertifiedAnswers:
 
 def made_with(record: Record, score: str) -> dict[str, Any]:
     """Return how a record's response was made, and one of its scores, as certificates know it."""
-    return settings_for(score, record.computed("run"), record.computed("generation"), DRAW_SETTINGS)
+    return settings_for(score, record.computed("run"), record.computed("generation"))

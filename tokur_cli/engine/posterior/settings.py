@@ -11,6 +11,7 @@ from typing import Any
 from tokur_cli import __version__
 from tokur_cli.records.encoding import read_json
 from tokur_cli.records.errors import UsageError
+from tokur_cli.records.record import DRAW_SETTINGS
 
 DEFAULT_TARGETS = "q_proj,k_proj"
 AUTO = "auto"
@@ -52,8 +53,6 @@ class PosteriorSettings:
 PAPER = PosteriorSettings()
 """The paper's, which are the defaults."""
 SETTINGS = tuple(each.name for each in fields(PosteriorSettings))
-DRAW_SETTINGS = ("rank", "sigma", "draws", "sampling", "estimator", "targets", "layers", "seed")
-"""Names of what numbers depend on that has to do with draws, as ``tokur.run`` has them."""
 
 
 def settings_of_draws(posterior: PosteriorSettings | None, draws: int, sampling: str, estimator: str) -> dict[str, Any]:
