@@ -173,7 +173,7 @@ class KVCache:
     @property
     def _width(self) -> int:
         """Columns in use and to spare; 0 where no layer has any."""
-        return next((keys.shape[2] for keys in _columns(self._layers)), 0)
+        return next((keys.shape[2] for keys in _keys_and_values(self._layers)), 0)
 
     def prefill(self, texts: Sequence[Ids]) -> tuple[list[KeptText], Tensor]:
         """Process prompts, or responses so far, given by their ``identity_of``.
@@ -215,7 +215,7 @@ class KVCache:
 
     def _row(self, layers: Iterable[Any], row: int, columns: slice) -> tuple[list[Tensor], list[Tensor]]:
         """Return some columns, and the states, that layers of (W·rows, …) hold of a row: (W, …) each, no copies."""
-        kept = [tensor.unflatten(0, (self.num_weights, -1))[:, row, :, columns] for tensor in _columns(layers)]
+        kept = [tensor.unflatten(0, (self.num_weights, -1))[:, row, :, columns] for tensor in _keys_and_values(layers)]
         return kept, [place[key].unflatten(0, (self.num_weights, -1))[:, row] for place, key in _states(layers)]
 
     def admit(self, texts: Sequence[KeptText], copies: Sequence[int]) -> None:
@@ -230,7 +230,7 @@ class KVCache:
         self._arrange(range(first), [*self._lengths, *new])
         for text, begin, count in zip(texts, itertools.accumulate(copies, initial=first), copies, strict=False):
             rows = slice(begin, begin + count)
-            for place, tensor in enumerate(_columns(self._layers)):
+            for place, tensor in enumerate(_keys_and_values(self._layers)):
                 own = tensor.unflatten(0, (self.num_weights, -1))[:, rows, :, : self._columns]
                 end = self._columns
                 for piece in filter(None, (text, text.prompt)):
@@ -316,7 +316,7 @@ def _has_columns(layer: Any) -> bool:
     return getattr(layer, "keys", None) is not None
 
 
-def _columns(layers: Iterable[Any]) -> list[Tensor]:
+def _keys_and_values(layers: Iterable[Any]) -> list[Tensor]:
     """Return the keys and values of all layers."""
     return [tensor for layer in layers if _has_columns(layer) for tensor in (layer.keys, layer.values)]
 
