@@ -67,24 +67,18 @@ Result = DecodedResponse | tuple[DecodingRequest, TokurError]
 """A response, or a request that cannot be answered and why."""
 
 
+@dataclass(eq=False)
 class _Row:
-    """A response under way.
+    """A response under way."""
 
-    Args:
-        request, sample: what it answers, and as which sample.
+    request: DecodingRequest  # what it answers
+    sample: int  # and as which sample
+    done: bool = False  # whether it has ended
 
-    Attributes:
-        ids: its tokens.
-        scored: of these tokens, if they are scored.
-        prompt: what is kept of what its steps began with.
-        done: whether it has ended.
-    """
-
-    def __init__(self, request: DecodingRequest, sample: int) -> None:
-        self.request, self.sample = request, sample
-        self.ids, self.scored = [*request.begun.token_ids], [*request.begun.scored]
-        self.prompt = request.begun.kept.prompt if request.begun.kept else None
-        self.done = False
+    def __post_init__(self) -> None:
+        begun = self.request.begun
+        self.ids, self.scored = [*begun.token_ids], [*begun.scored]  # its tokens, and their scores if they are scored
+        self.prompt = begun.kept.prompt if begun.kept else None  # what is kept of what its steps began with
 
     @property
     def new_ids(self) -> list[int]:
