@@ -156,8 +156,7 @@ class _LeafLayer(DynamicLayer):
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
-        self.keys, self.values = keys, values
+        self.keys, self.values, self.is_initialized = keys, values, True
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Return keys and values of (1 + M)·B rows, the prefix's first."""
