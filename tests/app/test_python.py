@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from xml.etree import ElementTree
 
 import pytest
-import torch
 
 from tests.helpers import parsed, write_lines
 from tokur_cli import Tokur
@@ -91,17 +90,6 @@ def test_python_refuses_another_model_in_a_call_and_a_single_record():
     with pytest.raises(UsageError, match="give a list of records"):
         list(Tokur("none").score(ROWS[0]))
     assert list(Tokur("none").score([])) == [], "and no model is loaded"
-
-
-def test_python_computes_as_the_command_whatever_a_caller_has_set_for_torch(tiny_folder):
-    def computed():
-        tokur = Tokur(str(tiny_folder), draws=2, sigma=0.1, dtype="float32")
-        return list(tokur.score(ROWS[:3])), list(tokur.generate(ROWS[:3], max_new_tokens=4, score=True))
-
-    expected = computed()
-    with torch.autocast("cpu", torch.float16), torch.device("meta"):
-        assert computed() == expected
-        assert (torch.is_autocast_enabled("cpu"), torch.get_default_device().type) == (True, "meta")
 
 
 def test_python_lets_a_model_go_before_another_is_loaded_and_with_its_object(tiny_folder, tmp_path, monkeypatch):

@@ -26,7 +26,7 @@ from tokur_cli.commands.session.model import load
 from tokur_cli.commands.session.work import Work, none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
-from tokur_cli.commands.shared.reading import computing, look_ahead, waited_for
+from tokur_cli.commands.shared.reading import BUSY, look_ahead, waited_for
 from tokur_cli.commands.workers.pool import InProcess
 from tokur_cli.records.errors import UsageError, there_are
 from tokur_cli.records.reader import read_rows_of
@@ -128,7 +128,7 @@ class Tokur:
         if isinstance(rows, Mapping | str):
             raise UsageError("give a list of records, not a single one")
         with Progress(work.command) as progress:
-            with computing():
+            with BUSY:
                 read = read_rows_of(waited_for(rows), _SOURCE, progress.note, whole=work.command == "generate")
                 items, first = look_ahead(read, *work.needed, skip_invalid=False)
                 if first is None:
@@ -138,7 +138,7 @@ class Tokur:
             lines = stream.lines(items, none_written)
             _UNREAD.add(lines)
             while True:
-                with computing():
+                with BUSY:
                     if (line := next(lines, None)) is None:
                         return
                 yield kind(json.loads(line))

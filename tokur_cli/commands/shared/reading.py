@@ -5,13 +5,11 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from tokur_cli.commands.options.streams import InputOptions
 from tokur_cli.commands.shared.errors import say
-from tokur_cli.engine.model.place import plain_torch
 from tokur_cli.records.errors import RecordError
 from tokur_cli.records.formats import FORMATS, recognise
 from tokur_cli.records.formats.base import has
@@ -78,13 +76,6 @@ def _first(items: Iterator[Record | RecordError], count: int) -> Iterator[Record
             return
         yield item
         place = item.source, item.line
-
-
-@contextmanager
-def computing() -> Iterator[None]:
-    """Hold BUSY in a thread of a caller's, whose settings of torch count for nothing meanwhile."""
-    with BUSY, plain_torch():
-        yield
 
 
 def waited_for(rows: Iterable[Any]) -> Iterator[Any]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -54,20 +53,6 @@ def import_transformers() -> None:
     with suppress(ImportError):  # another function, another place: the models import it as it is
         import transformers.loss.loss_utils
     del sys.modules[OPTIMISATION]
-
-
-@contextmanager
-def plain_torch() -> Iterator[None]:
-    """Compute without what a caller may have set for this thread: autocast, and a default device of new tensors."""
-    with ExitStack() as stack:
-        if "torch" in sys.modules:  # else nothing is set
-            import torch
-
-            for device in filter(torch.is_autocast_enabled, ("cpu", "cuda")):
-                stack.enter_context(torch.autocast(device, enabled=False))
-            if torch.get_default_device().type != "cpu":
-                stack.enter_context(torch.device("cpu"))
-        yield
 
 
 def resolve_dtype(dtype: str, device_map: str) -> str:
