@@ -59,8 +59,7 @@ _BARE_BOX = re.compile(r"\\boxed\s{1,4}([^\s{}$\\]{1,50})")
 _SPACING = re.compile(r"\\q?quad")
 _NEXT_PART = re.compile(r"(?i)[.;,\n]\W{0,4}(?:part\s{1,4})?\([b-h]\)[^.;\n]{0,40}\Z")
 _LIST_WORD = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
-_ROOT = re.compile(r"([√∛]|(?<![A-Za-z\\])sqrt(?! of))\s?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|[A-Za-z]))")
-_REPEATING = re.compile(r"(?<=\.)(\d{0,9}?)(\d{1,6}?)\2{2,30}\s?(?:\.{2,3}|\\[lc]?dots(?![A-Za-z]))")  # 0.333...
+_ROOT = re.compile(r"([√∛])\s?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|[A-Za-z]))")
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _DOUBLE_ESCAPE = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _SPELLINGS = (
@@ -76,11 +75,11 @@ _SPELLINGS = (
     (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
     (re.compile(r"\\frac\s*(\d)\s*(?=[\d{])"), r"\\frac{\1}"),
     (re.compile(r"\\frac\s*(\{[^{}]*\})\s*(\d)"), r"\\frac\1{\2}"),
-    (re.compile(r"(?<![A-Za-z\\])(?<![a-z]{2} )(?=(?:arc)?(?:sin|cos|tan|log|ln|exp)(?: ?[\d(_^\\]| [a-z]\b))"), r"\\"),
+    (re.compile(r"(?<![A-Za-z\\])sqrt ?(?:\((\d+)\)|(\d+)(?![\d.A-Za-z]))"), r"\\sqrt{\1\2}"),
     (re.compile(r"(?<=[\w)])\*\*(?=[\w({-])"), "^"),
     (re.compile(r"(?i)\Anegative (?=infinity\Z)"), "-"),
-    (re.compile(r"(?i)(?<![a-z\\] )(?<![a-z\\])inf(?:inity)?(?! ?[:a-z])"), r"\\infty"),
-    (re.compile(r"(?<=[)\]])\s*U\s*(?=[(\[])"), r"\\cup "),
+    (re.compile(r"(?i)(?<![a-z.:\\] )(?<![a-z\\])inf(?:inity)?(?!['-]? ?[:a-z]|, [a-z])"), r"\\infty"),
+    (re.compile(r"(?<=[)\]])\s*U\s*(?=[(\[][^()\[\]]*,)"), r"\\cup "),
     (re.compile(r"(?<![A-Za-z\\])([A-Za-z])\^\{?-1\}?\(\w+\)(?=\s*=)"), r"\1"),  # as f(x) = 5 is f = 5
     (re.compile(r"\s+(?=\})"), ""),
     (re.compile(rf"(?:(?<=[-\d*/+^=({{,])|(?<=[-\d*/+=,]\s)|\A(?![Pp]i\s+[{LETTER}]))[Pp]i(?![{LETTER}])"), r"\\pi"),
@@ -157,7 +156,7 @@ def name_of(text: str) -> str:
 def _normalise(answer: str) -> str:
     """Drop what is only typography."""
     text = _ROOT.sub(lambda root: rf"\sqrt{'[3]' * (root[1] == '∛')}{{{root[2] or root[3]}}}", plain(answer))
-    text = _strip(_REPEATING.sub(r"\1\\overline{\2}", text).translate(_CHARACTERS))
+    text = _strip(text.translate(_CHARACTERS))
     if len(_DOLLAR.findall(text)) > 1:
         text = _strip(_DOLLAR.sub("", text))
     if "\\begin" not in text:  # where "\\\\" ends a row

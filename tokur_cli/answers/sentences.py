@@ -106,7 +106,7 @@ _MORE_BEHIND = re.compile(  # behind a number that is not all: the 10 of "10-12"
     r"|(?i:\s(?:to|bis|a|à|до|or|oder|o|ou|или|of)|\s{1,3}(?:[a-z]+\s+)?(?:(?:more|less|fewer|[a-z]+er)\s+than|times"
     r"|choose|mod|plus|minus|divided by|multiplied by|to the power of)(?:\s+the)?)\s+[-+]?[$€£¥]?(?:\d|\\frac)"
 )
-_FACTOR_BEHIND = re.compile(r"\s?[*·×]\s?(?:π|√|\\?(?:pi|sqrt)|[A-Za-z]\b)| ?(?:sin|cos|ln)(?! ?\w\w)|! *[a-z]")  # 25*π
+_FACTOR_BEHIND = re.compile(r"\s?[*·×]\s?(?:π|√|\\?(?:pi|sqrt)|[A-Za-z]\b)|!\s*[a-z]")  # 25 of "25*π"
 _BOUND_BEFORE = re.compile(
     r"(?:[≠<>≤≥±]|[!=]=|\\[nlg][et]q?|(?<![A-Za-z])(?:[a-z](?:\^\d)?\)?\s?-|(?<!\d)[a-z](?:\^\d)?\)?\s?[+*/]))\s*\Z"
 )
