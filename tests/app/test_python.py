@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
 from tests.helpers import parsed, write_lines
 from tokur_cli import Tokur
@@ -90,6 +91,8 @@ def test_python_refuses_another_model_in_a_call_and_a_single_record():
     with pytest.raises(UsageError, match="give a list of records"):
         list(Tokur("none").score(ROWS[0]))
     assert list(Tokur("none").score([])) == [], "and no model is loaded"
+    with torch.autocast("cpu", torch.float16), pytest.raises(UsageError, match="autocast is on"):
+        next(Tokur("none").score(ROWS))
 
 
 def test_python_lets_a_model_go_before_another_is_loaded_and_with_its_object(tiny_folder, tmp_path, monkeypatch):

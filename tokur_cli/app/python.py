@@ -22,7 +22,7 @@ from tokur_cli.commands.options.model import ModelOptions, PromptOptions
 from tokur_cli.commands.options.streams import InputOptions, ResumableOutput
 from tokur_cli.commands.options.workers import WorkerOptions
 from tokur_cli.commands.score.work import ScoreWork
-from tokur_cli.commands.session.model import load
+from tokur_cli.commands.session.model import load, refuse_autocast
 from tokur_cli.commands.session.work import Work, none_written
 from tokur_cli.commands.shared.errors import InvalidRecords
 from tokur_cli.commands.shared.progress import Progress
@@ -127,6 +127,7 @@ class Tokur:
         """Yield what becomes of the rows, which may be no single one, whose fields would be taken for rows."""
         if isinstance(rows, Mapping | str):
             raise UsageError("give a list of records, not a single one")
+        refuse_autocast()
         with Progress(work.command) as progress:
             with BUSY:
                 read = read_rows_of(waited_for(rows), _SOURCE, progress.note, whole=work.command == "generate")
@@ -134,7 +135,7 @@ class Tokur:
                 if first is None:
                     return
                 pool = InProcess(self._pipeline(work.with_model(first), progress))
-                stream = work.stream(pool, progress, InvalidRecords(work.command, skip=False))
+                stream = work.stream(pool, progress, InvalidRecords(work.command, skip=None))
             lines = stream.lines(items, none_written)
             _UNREAD.add(lines)
             while True:

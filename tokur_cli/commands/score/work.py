@@ -122,7 +122,7 @@ class ScoreStream(Stream):
             wanted = [isinstance(item, RecordError) or not already_written(item) for item in window]
             self._progress.passed(len(window) - sum(wanted))
             if any(wanted):
-                yield ScoringTask(window, wanted, self._invalid.skip)
+                yield ScoringTask(window, wanted, bool(self._invalid.skip))
 
 
 def _lost(task: ScoringTask) -> Iterator[RecordError]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +18,7 @@ from tokur_cli.commands.shared.errors import say
 from tokur_cli.commands.shared.progress import Progress
 from tokur_cli.engine.model.cached import DEFAULT_MODEL
 from tokur_cli.engine.model.load import LanguageModel, ModelDescription, describe_model, load_language_model
-from tokur_cli.records.errors import TokurError
+from tokur_cli.records.errors import TokurError, UsageError
 from tokur_cli.records.record import Record
 
 _MADE = ("generation", "run")  # where a record says of which model and revision it is
@@ -69,6 +70,12 @@ def describe(options: ModelOptions, progress: Progress) -> ModelDescription:
     """Find the model that ``load`` would load, without loading its weights."""
     with _announced(options, progress):
         return describe_model(options.request, progress.say)
+
+
+def refuse_autocast() -> None:
+    """Raise a UsageError where a caller's ``torch.autocast`` would have numbers computed in another dtype."""
+    if "torch" in sys.modules and any(map(sys.modules["torch"].is_autocast_enabled, ("cpu", "cuda"))):
+        raise UsageError("torch.autocast is on, and would change the numbers: call tokur outside of it")
 
 
 @contextmanager

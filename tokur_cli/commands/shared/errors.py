@@ -105,10 +105,11 @@ def _release(stream: TextIO) -> None:
 class InvalidRecords:
     """What happens to bad records: without ``skip`` the first one ends the command, with it they are counted.
 
-    The first of each kind of fault is said at once, the number of the others at the end.
+    The first of each kind of fault is said at once, the number of the others at the end. From Python, where there is no
+    such option, ``skip`` is None.
     """
 
-    def __init__(self, command: str, skip: bool) -> None:
+    def __init__(self, command: str, skip: bool | None) -> None:
         self.command, self.skip = command, skip
         self._met = 0
         self._kinds: Counter[str] = Counter()
@@ -121,7 +122,7 @@ class InvalidRecords:
     def skip_or_raise(self, error: RecordError) -> None:
         """Count a bad record and report it, or end the command."""
         if not self.skip:
-            if self._met > 1:  # what the first one lacks, all of them may lack
+            if self.skip is False and self._met > 1:  # what the first one lacks, all of them may lack
                 message = f"{error.message}; --skip-invalid leaves such records out"
                 raise RecordError(message, error.source, error.line) from None
             raise error
