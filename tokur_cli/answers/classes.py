@@ -23,7 +23,7 @@ from collections.abc import Hashable, Sequence
 from fractions import Fraction
 
 from tokur_cli.answers.canonical import Canonical, canonical
-from tokur_cli.answers.equivalence import COMMA, MIN_PLACES, Equivalence, Outcome, numbers_equal, readings
+from tokur_cli.answers.equivalence import MIN_PLACES, Equivalence, Outcome, numbers_equal, readings, with_decimal_comma
 from tokur_cli.answers.numbers import Number
 
 
@@ -72,8 +72,8 @@ def _keys(form: Canonical) -> list[Hashable]:
     number = form.number
     if number is None:
         letter = [("choice", form.text.upper())] if form.kind == "expression" else []
-        decimal = [canonical(form.latex.replace(",", "."))] if COMMA.fullmatch(form.latex) else []
-        return [(form.kind, form.text), *letter, *(one.number.value for one in decimal if one.number)]
+        decimal = with_decimal_comma(form).number
+        return [(form.kind, form.text), *letter, *([decimal.value] if decimal else [])]
     quantity = [(number.unit.dimension, readings(number, with_unit=True)[0])] if number.unit else []
     return [*quantity, *readings(number)]
 

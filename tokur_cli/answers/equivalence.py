@@ -73,7 +73,7 @@ _MIN_SIGNIFICAND = 10**5
 _FOREIGN_WORD = re.compile("[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u1fff\u3040-\ud7ff]")
 _WORD = re.compile(r"[^\W\d_]{2}")
 _WHOLE_NUMBERS = re.compile(r"-?\d+(?:,-?\d+)+|\[-?\d+(?:,-?\d+)+\]")
-COMMA = re.compile(r"(?:[A-Za-z]\s*=\s*)?-?(?:0,|\d+,(?!\d{3}\Z))\d+")
+_COMMA = re.compile(r"(?:[A-Za-z]\s*=\s*)?-?(?:0,|\d+,(?!\d{3}\Z))\d+")
 _SIGN = re.compile(r"[\\=<>^+*/|{}\[\]]")
 _OUTCOMES = {True: Outcome.CORRECT, False: Outcome.INCORRECT, "unparsable": Outcome.UNPARSABLE_REFERENCE}
 _REMEMBERED = 100_000  # replies of workers; then all are forgotten
@@ -108,14 +108,18 @@ def _last_decimal(number: Number) -> Fraction:
     return 1 / significand if number.places >= MIN_PLACES and significand >= _MIN_SIGNIFICAND else Fraction(0)
 
 
+def with_decimal_comma(form: Canonical) -> Canonical:
+    """Return what a bare ``2,5`` is beside a number; anything else as it is."""
+    return canonical(form.latex.replace(",", ".")) if _COMMA.fullmatch(form.latex) else form
+
+
 def compare_cheaply(reference: Canonical, answer: Canonical) -> bool | None:
     """Return whether two answers are the same as text or number; None where only a symbolic comparison can tell."""
-    forms = [reference, answer]
-    if reference.number or answer.number:  # beside a number a bare "2,5" has a decimal comma
-        forms = [canonical(form.latex.replace(",", ".")) if COMMA.fullmatch(form.latex) else form for form in forms]
-        reference, answer = forms
+    if reference.number or answer.number:
+        reference, answer = with_decimal_comma(reference), with_decimal_comma(answer)
     if reference.number and answer.number:
         return numbers_equal(reference.number, answer.number)
+    forms = (reference, answer)
     kinds, besides = [form.kind for form in forms], [form.beside for form in forms if form.beside]
     if kinds == ["choice", "choice"]:
         names = {beside.text for beside in besides if beside.kind == "words"}

@@ -88,7 +88,7 @@ def verify(gold: str, answer: str) -> bool | str:
 def _united(expressions: list[Any], others: list[Any]) -> list[Any]:
     """Return ``x < 1 or x > 3``, which math-verify reads as a set of relations, as a union where the others are one."""
     if any(isinstance(other, sympy.Union) for other in others):
-        with suppress(NotImplementedError, TypeError, ValueError):  # of what sympy cannot solve
+        with suppress(NotImplementedError, TypeError, ValueError):  # of several variables, periodic, or with 1/0
             return [
                 sympy.Or(*one.args).as_set()
                 if isinstance(one, sympy.FiniteSet) and one.atoms(Relational) == {*one.args}

@@ -139,7 +139,7 @@ def _is_mere_words(text: str) -> bool:
 def with_digits(text: str, *, ones: bool = False) -> str:
     """Return a text without digits with those of its English number words, ``25 hours`` for "twenty-five hours".
 
-    A text with digits is returned as it is, "one" as the word of "one of them" where ``ones`` are no numbers.
+    A text with digits is returned as it is. "one" is a number with ``ones`` only: it may be that of "one of them".
     """
     if re.search(r"\d", text):
         return text
@@ -210,7 +210,7 @@ def _value(match: re.Match[str], digits: str) -> Fraction | None:
 def _with_point(digits: str, *, is_sure: bool) -> str:
     """Return digits without separators and with a decimal point; nothing for a list, such as a bare ``18,20``.
 
-    It ``is_sure`` that they are one number where they have a unit.
+    With ``is_sure``, as where a unit follows, they are one number.
     """
     plain = re.sub("[ ']", "", digits)
     if re.fullmatch(_CONTINENTAL, digits):

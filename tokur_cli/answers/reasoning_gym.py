@@ -39,7 +39,7 @@ def answer_to(record: Record) -> Extraction | None:
 def quality_of(record: Record, answer: str | None, *, may_run_code: bool = False) -> float:
     """Return what the task's ``score_answer`` gives for an answer, from 0 to 1.
 
-    Rules that may run the answer as code are used where one ``may_run_code``.
+    Rules that may run the answer as code are used only with ``may_run_code``.
 
     Raises:
         UsageError: the library is missing.

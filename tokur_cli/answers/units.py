@@ -92,7 +92,7 @@ CURRENCY_BEFORE = (
 
 
 def unit_of(word: str, power: int = 1) -> Unit | None:
-    """Return the unit that a word behind a number names, 2 of ``cm^2`` its power; None for one that we do not know."""
+    """Return the unit that a word names, such as ``cm``, to a power (``cm^2``); None for one that we do not know."""
     unit = UNITS.get(word.lower().strip("."))
     return unit if unit is None or power == 1 else Unit(f"{unit.dimension}^{power}", unit.factor**power)
 
